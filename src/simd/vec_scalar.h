@@ -1,0 +1,64 @@
+/* The vector vocabulary, one lane wide: plain C. The oracle for the wider versions, and what a machine without AVX2 runs.
+ *
+ * Every kernel source that uses this vocabulary is compiled once per instruction set; simd.h picks the header. All
+ * versions give the same bits for the same lane-wise expression: each operation is one IEEE-754 rounding (vf_fma is fused
+ * everywhere), none reorders. The words:
+ *
+ *   VL                         lanes in a vector (power of two)
+ *   vf, vm                     a vector of floats; a mask with one bit a lane
+ *   vf_zero vf_set1            constants
+ *   vf_load vf_store           unaligned, VL floats
+ *   vf_load_n vf_store_n       the first n lanes (0 <= n <= VL); lanes past n load as +0 and no memory is touched for them
+ *   vf_stream                  non-temporal store where there is one (aligned address), else vf_store
+ *   vf_gather                  base[i * stride] for lane i, stride in floats; vf_gather_n the first n lanes
+ *   vf_scatter_n               the inverse of vf_gather_n
+ *   vf_add vf_sub vf_mul vf_neg
+ *   vf_fma(a,b,c) = a*b + c    vf_fnma(a,b,c) = c - a*b    vf_fms(a,b,c) = a*b - c
+ *   vf_max vf_abs              for range scans; vf_max(a, b) returns b when either is NaN
+ *   vf_hmax                    the largest lane
+ *   vf_transpose(m)            in-register transposition of a VL x VL block m[VL]
+ *   vf_prefetch(p)             into L1
+ */
+#ifndef CV_VEC_SCALAR_H
+#define CV_VEC_SCALAR_H
+
+#include <math.h>
+#include <stdint.h>
+
+#define VL 1
+
+typedef float vf;
+
+static inline vf vf_zero(void) { return 0.0f; }
+static inline vf vf_set1(float a) { return a; }
+static inline vf vf_load(const float *p) { return *p; }
+static inline void vf_store(float *p, vf a) { *p = a; }
+static inline vf vf_load_n(const float *p, int n) { return n > 0 ? *p : 0.0f; }
+static inline void vf_store_n(float *p, vf a, int n)
+{
+    if (n > 0)
+        *p = a;
+}
+static inline void vf_stream(float *p, vf a) { *p = a; }
+static inline vf vf_gather(const float *p, int64_t stride) { return (void)stride, *p; }
+static inline vf vf_gather_n(const float *p, int64_t stride, int n) { return (void)stride, n > 0 ? *p : 0.0f; }
+static inline void vf_scatter_n(float *p, int64_t stride, vf a, int n)
+{
+    (void)stride;
+    if (n > 0)
+        *p = a;
+}
+static inline vf vf_add(vf a, vf b) { return a + b; }
+static inline vf vf_sub(vf a, vf b) { return a - b; }
+static inline vf vf_mul(vf a, vf b) { return a * b; }
+static inline vf vf_neg(vf a) { return -a; }
+static inline vf vf_fma(vf a, vf b, vf c) { return fmaf(a, b, c); }
+static inline vf vf_fnma(vf a, vf b, vf c) { return fmaf(-a, b, c); }
+static inline vf vf_fms(vf a, vf b, vf c) { return fmaf(a, b, -c); }
+static inline vf vf_max(vf a, vf b) { return a > b ? a : b; }
+static inline vf vf_abs(vf a) { return fabsf(a); }
+static inline float vf_hmax(vf a) { return a; }
+static inline void vf_transpose(vf *m) { (void)m; }
+static inline void vf_prefetch(const float *p) { __builtin_prefetch(p); }
+
+#endif
