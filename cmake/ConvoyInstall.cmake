@@ -1,0 +1,19 @@
+# Installation: library, header, command, suites, and the files that find_package and pkg-config read.
+include(CMakePackageConfigHelpers)
+
+install(TARGETS convoy EXPORT convoy-targets
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+        INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY include/convoy DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(EXPORT convoy-targets NAMESPACE convoy:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/convoy)
+configure_package_config_file(cmake/convoy-config.cmake.in ${PROJECT_BINARY_DIR}/convoy-config.cmake
+                              INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/convoy)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/convoy-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/convoy-config.cmake ${PROJECT_BINARY_DIR}/convoy-config-version.cmake
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/convoy)
+configure_file(cmake/convoy.pc.in ${PROJECT_BINARY_DIR}/convoy.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/convoy.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+if(TARGET convoy_cli)
+    install(TARGETS convoy_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+    install(DIRECTORY bench/suites DESTINATION ${CMAKE_INSTALL_DATADIR}/convoy)
+endif()

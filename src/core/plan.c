@@ -1,0 +1,207 @@
+/* Plans: choosing, making, describing, explaining. */
+#include "services.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const convoy_plan_options default_options;
+
+convoy_status cv_plan_make(convoy_context *context, const cv_request *request, const cv_choice *choice, convoy_plan **out)
+{
+    cv_machine *m = &context->shared->machine;
+    *out = NULL;
+    convoy_plan *plan = cv_alloc(&m->memory, sizeof *plan);
+    if (!plan)
+        return cv_fail(CONVOY_OUT_OF_MEMORY, "out of memory: a plan");
+    memset(plan, 0, sizeof *plan);
+    plan->shared = context->shared;
+    atomic_fetch_add(&plan->shared->references, 1);
+    plan->request = *request;
+    plan->choice = *choice;
+    cv_candidate_print(choice->engine, &choice->candidate, plan->candidate);
+    const convoy_problem *p = &request->p;
+    plan->empty = p->n == 0 || p->k == 0 || p->c == 0;
+    convoy_status status = CONVOY_OK;
+    if (!plan->empty) {
+        status = m->ops->bind(m);
+        if (status == CONVOY_OK)
+            status = choice->engine->create(request, &choice->candidate, &plan->state, &plan->needs);
+        if (status == CONVOY_OK && plan->needs.workspace_bytes > request->workspace_limit)
+            status = cv_fail(CONVOY_INTERNAL, "engine %s, candidate '%s' needs %zu bytes of workspace: expected at most %zu", choice->engine->name,
+                             plan->candidate, plan->needs.workspace_bytes, request->workspace_limit);
+    }
+    if (status == CONVOY_OK)
+        *out = plan;
+    else
+        convoy_plan_destroy(plan);
+    return status;
+}
+
+/* Wisdom, then timing if asked for, then the estimate. The list holds the ranked choices. */
+static convoy_status choose(convoy_context *context, const cv_request *q, const convoy_plan_options *o, const cv_choice *list, int count,
+                            cv_choice *choice)
+{
+    if (context->wisdom && !o->engine && !o->weights && cv_tuner_table.wisdom_lookup(context, context->wisdom, q, o, choice))
+        for (int i = 0; i < count; i++) /* it must still be on offer under these options */
+            if (list[i].engine == choice->engine && memcmp(&list[i].candidate, &choice->candidate, sizeof choice->candidate) == 0) {
+                choice->predicted_s = list[i].predicted_s;
+                choice->workspace_bytes = list[i].workspace_bytes;
+                return CONVOY_OK;
+            }
+    if (o->effort == CONVOY_MEASURE) {
+        convoy_status status = cv_tuner_table.search(context, q, o, list, count, choice);
+        if (status == CONVOY_OK && context->wisdom && !o->engine && !o->weights)
+            cv_tuner_table.wisdom_store(context, context->wisdom, q, o, choice);
+        return status;
+    }
+    *choice = list[0];
+    return CONVOY_OK;
+}
+
+static convoy_status pick(convoy_context *context, const convoy_problem *problem, const convoy_plan_options *o, cv_request *q,
+                          cv_choice *choice)
+{
+    convoy_status status = cv_request_make(context, problem, o, q);
+    if (status != CONVOY_OK)
+        return status;
+    const size_t bytes = sizeof(cv_choice) * CV_CANDIDATES;
+    cv_choice *list = cv_alloc(&q->machine->memory, bytes);
+    if (!list)
+        return cv_fail(CONVOY_OUT_OF_MEMORY, "out of memory: %zu bytes for the ranking", bytes);
+    char reason[CV_REASON_BYTES];
+    int count = cv_rank(q, o, list, CV_CANDIDATES, reason);
+    if (count == 0) {
+        char text[128];
+        convoy_problem_print(&q->p, text, sizeof text);
+        status = cv_fail(CONVOY_UNSUPPORTED, "no engine accepts %s: %s", text, reason);
+    } else {
+        status = q->p.n == 0 || q->p.k == 0 || q->p.c == 0 ? (*choice = list[0], CONVOY_OK) : choose(context, q, o, list, count, choice);
+    }
+    cv_free(&q->machine->memory, list);
+    return status;
+}
+
+convoy_status convoy_plan_create(convoy_context *context, const convoy_problem *problem, const convoy_plan_options *options,
+                                 convoy_plan **plan)
+{
+    if (!plan)
+        return cv_fail(CONVOY_INVALID, "plan is NULL: expected a place for the handle");
+    *plan = NULL;
+    if (!context)
+        return cv_fail(CONVOY_INVALID, "context is NULL: expected one from convoy_context_create");
+    cv_request request;
+    cv_choice choice;
+    convoy_status status = pick(context, problem, options ? options : &default_options, &request, &choice);
+    return status == CONVOY_OK ? cv_plan_make(context, &request, &choice, plan) : status;
+}
+
+void convoy_plan_destroy(convoy_plan *plan)
+{
+    if (!plan)
+        return;
+    convoy_allocator memory = plan->shared->machine.memory;
+    if (plan->state) {
+        plan->shared->machine.ops->bind(&plan->shared->machine);
+        plan->choice.engine->destroy(plan->state);
+    }
+    cv_shared_release(plan->shared);
+    cv_free(&memory, plan);
+}
+
+/* Room to align whatever address the caller gives. */
+size_t convoy_plan_workspace_bytes(const convoy_plan *plan)
+{
+    return plan && plan->needs.workspace_bytes ? plan->needs.workspace_bytes + cv_align_bytes(&plan->shared->machine) : 0;
+}
+
+convoy_status convoy_plan_describe(const convoy_plan *plan, convoy_plan_info *info)
+{
+    if (!info)
+        return cv_fail(CONVOY_INVALID, "info is NULL: expected room for a convoy_plan_info");
+    memset(info, 0, sizeof *info);
+    if (!plan)
+        return cv_fail(CONVOY_INVALID, "plan is NULL: expected one from convoy_plan_create");
+    const cv_engine *e = plan->choice.engine;
+    info->problem = plan->request.p;
+    info->engine = e->name;
+    info->engine_revision = e->revision;
+    info->candidate = plan->candidate;
+    info->math = e->traits & CV_KEEPS_EXACT ? CONVOY_MATH_EXACT : plan->request.math;
+    info->device = e->device;
+    info->source = plan->choice.source;
+    info->predicted_s = plan->choice.predicted_s;
+    info->measured_s = plan->choice.measured_s;
+    info->spread_s = plan->choice.spread_s;
+    info->workspace_bytes = convoy_plan_workspace_bytes(plan);
+    info->threads = plan->shared->machine.threads;
+    info->deterministic = !(e->traits & CV_UNSTABLE_BITS);
+    info->error_bound_kind = plan->needs.bound_kind;
+    info->error_bound_factor = plan->needs.bound_factor;
+    return CONVOY_OK;
+}
+
+static void explain_one(convoy_context *context, const cv_engine *e, const cv_request *q, const convoy_plan_options *o,
+                        const cv_choice *list, int count, const cv_choice *choice, convoy_explanation *line,
+                        char words[CV_REASON_BYTES], char text[CV_CANDIDATE_TEXT])
+{
+    memset(line, 0, sizeof *line);
+    line->engine = e->name;
+    line->candidate = "";
+    const cv_choice *best = NULL;
+    for (int i = 0; i < count && !best; i++)
+        if (list[i].engine == e)
+            best = &list[i];
+    if (!best) {
+        line->reason = cv_engine_declines(e, q, o, words);
+        if (!line->reason && (e->traits & CV_BY_NAME_ONLY) && !o->engine)
+            line->reason = "it is only used when named";
+        if (!line->reason)
+            line->reason = o->engine && strchr(o->engine, ':') ? "it does not offer that candidate here"
+                                                               : "it needs more workspace than the limit";
+        return;
+    }
+    line->chosen = choice && choice->engine == e;
+    if (line->chosen)
+        best = choice;
+    line->accepted = 1;
+    cv_candidate_print(e, &best->candidate, text);
+    line->candidate = text;
+    line->predicted_s = best->predicted_s;
+    line->workspace_bytes = best->workspace_bytes;
+    line->measured_s = line->chosen ? best->measured_s
+                       : context->wisdom ? cv_tuner_table.wisdom_engine_s(context, context->wisdom, q, e)
+                                         : 0;
+}
+
+convoy_status convoy_explain(convoy_context *context, const convoy_problem *problem, const convoy_plan_options *options,
+                             void (*each)(void *user, const convoy_explanation *line), void *user)
+{
+    convoy_plan_options o = options ? *options : default_options;
+    o.effort = CONVOY_ESTIMATE;
+    if (!context || !each)
+        return cv_fail(CONVOY_INVALID, "%s is NULL: expected %s", context ? "each" : "context",
+                       context ? "a function" : "one from convoy_context_create");
+    cv_request q;
+    convoy_status status = cv_request_make(context, problem, &o, &q);
+    if (status != CONVOY_OK)
+        return status;
+    const convoy_allocator *memory = &q.machine->memory;
+    cv_choice *list = cv_alloc(memory, sizeof(cv_choice) * CV_CANDIDATES);
+    if (!list)
+        return cv_fail(CONVOY_OUT_OF_MEMORY, "out of memory: the ranking");
+    char words[CV_REASON_BYTES], text[CV_CANDIDATE_TEXT];
+    int count = cv_rank(&q, &o, list, CV_CANDIDATES, words);
+    cv_choice choice;
+    if (count == 0)
+        status = cv_fail(CONVOY_UNSUPPORTED, "no engine accepts the problem: %s", words);
+    else
+        status = choose(context, &q, &o, list, count, &choice);
+    for (const cv_engine *const *e = cv_engines; *e; e++) {
+        convoy_explanation line;
+        explain_one(context, *e, &q, &o, list, count, status == CONVOY_OK ? &choice : NULL, &line, words, text);
+        if ((*e)->device == q.machine->device || (o.engine && !strncmp((*e)->name, o.engine, strcspn(o.engine, ":"))))
+            each(user, &line);
+    }
+    cv_free(memory, list);
+    return status;
+}

@@ -1,0 +1,73 @@
+/* The objects behind the public handles, for core and tune. */
+#ifndef CV_PLAN_H
+#define CV_PLAN_H
+
+#include "engine.h"
+
+#include <stdatomic.h>
+
+/* Shared by a context and the plans made from it; freed with the last of them. */
+typedef struct cv_shared {
+    atomic_int references;
+    cv_machine machine;
+} cv_shared;
+
+struct convoy_context {
+    cv_shared *shared;
+    convoy_log_fn log;
+    void *log_user;
+    char *wisdom_path; /* NULL: none */
+    void *wisdom;      /* the tuner's, see services.h */
+    char *info;
+};
+
+typedef struct cv_choice {
+    const cv_engine *engine;
+    cv_candidate candidate;
+    double predicted_s, measured_s, spread_s;
+    size_t workspace_bytes;
+    convoy_source source;
+} cv_choice;
+
+struct convoy_plan {
+    cv_shared *shared;
+    cv_request request;
+    cv_choice choice;
+    char candidate[CV_CANDIDATE_TEXT];
+    cv_needs needs;
+    void *state;  /* the engine's; NULL for an empty problem */
+    int empty;    /* y has no element, or the sum has none (C = 0): core writes bias or zero */
+};
+
+struct convoy_weights {
+    cv_shared *shared;
+    const cv_engine *engine;
+    cv_candidate candidate;
+    int64_t k, cg, r, s, groups;
+    size_t bytes;
+    void *block; /* as the device's alloc gave it */
+    void *data;  /* aligned */
+};
+
+void cv_shared_release(cv_shared *shared);
+void cv_log(const convoy_context *context, convoy_log_level level, const char *format, ...) CV_PRINTF(3, 4);
+
+/* Checks problem and options and builds the request. */
+convoy_status cv_request_make(convoy_context *context, const convoy_problem *problem, const convoy_plan_options *options,
+                              cv_request *request);
+
+/* Why the planner leaves an engine out under these options before asking it, or what the engine's refuse says; NULL: accepted. */
+const char *cv_engine_declines(const cv_engine *engine, const cv_request *request, const convoy_plan_options *options,
+                               char reason[CV_REASON_BYTES]);
+
+/* All candidates of all accepting engines, quickest predicted first; returns the number (at most capacity). *best_reason, when there
+ * is none, says why. */
+int cv_rank(const cv_request *request, const convoy_plan_options *options, cv_choice *list, int capacity,
+            char reason[CV_REASON_BYTES]);
+
+/* A plan for one choice, without wisdom or timing. */
+convoy_status cv_plan_make(convoy_context *context, const cv_request *request, const cv_choice *choice, convoy_plan **plan);
+
+size_t cv_align_bytes(const cv_machine *machine); /* of workspaces and weights: 64 or 256 */
+
+#endif
