@@ -23,8 +23,9 @@ struct cv_pool {
     convoy_allocator memory;
     atomic_flag taken;        /* held by the caller whose loop the workers are on */
     pid_t owner;              /* the process that the workers live in; 0: not started */
-    atomic_int running;       /* workers that have not yet left the current loop */
-    atomic_uint generation;   /* counts loops; a worker that sees it change joins */
+    /* Loops so far in the upper 32 bits, then OPEN while workers may still join the current one, then how many are in it. The
+     * caller closes the loop when no task is left and waits only for those that joined: one still asleep delays nobody. */
+    _Atomic uint64_t state;
     atomic_int sleepers;
     pthread_mutex_t lock;     /* for sleeping and waking only */
     pthread_cond_t wake;
@@ -36,6 +37,8 @@ struct cv_pool {
     int started;              /* workers that exist */
     pthread_t handle[];       /* threads - 1 */
 };
+
+static const uint64_t OPEN = (uint64_t)1 << 31;
 
 struct start {
     cv_pool *pool;
@@ -53,6 +56,12 @@ static void take_tasks(cv_pool *pool, int thread)
     }
 }
 
+static int joinable(cv_pool *pool, uint64_t seen)
+{
+    uint64_t state = atomic_load(&pool->state);
+    return (state & OPEN) && state >> 32 != seen;
+}
+
 static void *worker(void *argument)
 {
     struct start *start = argument;
@@ -61,23 +70,26 @@ static void *worker(void *argument)
     atomic_store(&start->taken, 1);
     cv_fpenv unused;
     cv_fpenv_enter(&unused);
-    unsigned seen = 0;
+    uint64_t seen = 0;
     for (;;) {
-        for (int i = 0; i < SPINS && atomic_load(&pool->generation) == seen && !atomic_load(&pool->quit); i++)
+        for (int i = 0; i < SPINS && !joinable(pool, seen) && !atomic_load(&pool->quit); i++)
             cv_pause();
-        if (atomic_load(&pool->generation) == seen) {
+        if (!joinable(pool, seen)) {
             pthread_mutex_lock(&pool->lock);
             atomic_fetch_add(&pool->sleepers, 1);
-            while (atomic_load(&pool->generation) == seen && !atomic_load(&pool->quit))
+            while (!joinable(pool, seen) && !atomic_load(&pool->quit))
                 pthread_cond_wait(&pool->wake, &pool->lock);
             atomic_fetch_sub(&pool->sleepers, 1);
             pthread_mutex_unlock(&pool->lock);
         }
         if (atomic_load(&pool->quit))
             return NULL;
-        seen = atomic_load(&pool->generation);
+        uint64_t state = atomic_load(&pool->state);
+        if (!(state & OPEN) || state >> 32 == seen || !atomic_compare_exchange_strong(&pool->state, &state, state + 1))
+            continue; /* closed meanwhile, or another worker joined first: look again */
+        seen = state >> 32;
         take_tasks(pool, thread);
-        atomic_fetch_sub(&pool->running, 1);
+        atomic_fetch_sub(&pool->state, 1);
     }
 }
 
@@ -151,15 +163,16 @@ void cv_pool_run(cv_pool *pool, int64_t tasks, cv_work_fn work, void *user)
     pool->user = user;
     pool->tasks = tasks;
     atomic_store(&pool->next, 0);
-    atomic_store(&pool->running, pool->started);
-    atomic_fetch_add(&pool->generation, 1);
+    const uint64_t loop = ((atomic_load(&pool->state) >> 32) + 1) & 0xffffffffu;
+    atomic_store(&pool->state, (loop ? loop : 1) << 32 | OPEN); /* 0 is what a new worker has seen */
     if (atomic_load(&pool->sleepers) > 0) {
         pthread_mutex_lock(&pool->lock);
         pthread_cond_broadcast(&pool->wake);
         pthread_mutex_unlock(&pool->lock);
     }
     take_tasks(pool, 0);
-    while (atomic_load(&pool->running) > 0)
+    atomic_fetch_and(&pool->state, ~OPEN);
+    while ((uint32_t)atomic_load(&pool->state) != 0)
         cv_pause();
     atomic_flag_clear_explicit(&pool->taken, memory_order_release);
 }
