@@ -1,4 +1,5 @@
-/* The one place that knows the whole library: which devices this build has. The tuner's table is defined in src/tune. */
+/* The one place that knows the whole library: which devices this build has. The tuner's table is defined in src/tune.
+ */
 #include "core/device_cpu.h"
 #include "core/services.h"
 

@@ -20,12 +20,13 @@
  *   weights  w already transformed, for inference (optional)                convoy_weights_create
  *   execute  y = conv(x, w) + bias; allocates nothing                       convoy_execute
  *
- * Errors. Every function that can fail returns a convoy_status, and on failure sets its outputs to NULL or 0. The text of
- * the calling thread's last failure (which field, its value, what was expected) is convoy_last_message(). The library
- * never prints, exits or aborts.
+ * Errors. Every function that can fail returns a convoy_status, and on failure sets its outputs to NULL or 0. The text
+ * of the calling thread's last failure (which field, its value, what was expected) is convoy_last_message(). The
+ * library never prints, exits or aborts.
  *
  * Threads. Plans and weights are immutable: any number of threads may execute one plan at once, each with a y and a
- * workspace of its own. A context may make plans from one thread at a time. Everything is usable after fork() in the child.
+ * workspace of its own. A context may make plans from one thread at a time. Everything is usable after fork() in the
+ * child.
  *
  * Floating point. Arithmetic is round-to-nearest, subnormals kept, whatever mode the calling thread is in; the caller's
  * mode is as before on return.
@@ -50,7 +51,7 @@
 extern "C" {
 #endif
 
-/* ---- Status -------------------------------------------------------------------------------------------------------- */
+/* ---- Status ------------------------------------------------------------------------------------------------------ */
 
 typedef enum convoy_status {
     CONVOY_OK = 0,
@@ -65,13 +66,14 @@ typedef enum convoy_status {
 /* The fixed English name of a status, such as "invalid argument". Never NULL. */
 CONVOY_API const char *convoy_status_text(convoy_status status);
 
-/* One line about the calling thread's last failure; "" when there was none. Valid until the thread's next call that fails. */
+/* One line about the calling thread's last failure; "" when there was none. Valid until the thread's next call that
+ * fails. */
 CONVOY_API const char *convoy_last_message(void);
 
 /* "0.1.0" */
 CONVOY_API const char *convoy_version(void);
 
-/* ---- Problem ------------------------------------------------------------------------------------------------------- */
+/* ---- Problem ----------------------------------------------------------------------------------------------------- */
 
 typedef enum convoy_layout { CONVOY_NCHW = 0 } convoy_layout;
 typedef enum convoy_dtype { CONVOY_FP32 = 0 } convoy_dtype;
@@ -81,8 +83,9 @@ typedef enum convoy_direction {
     CONVOY_BACKWARD_WEIGHTS = 2 /* has its place; refused as unsupported */
 } convoy_direction;
 
-/* All sizes are in elements. Ranges: n, c, k >= 0; h, w, r, s, strides, dilations, groups >= 1 (h, w may be 0 only when the
- * padded image still holds the kernel); pads >= 0; c and k multiples of groups. Products of sizes fit in int64_t bytes. */
+/* All sizes are in elements. Ranges: n, c, k >= 0; h, w, r, s, strides, dilations, groups >= 1 (h, w may be 0 only when
+ * the padded image still holds the kernel); pads >= 0; c and k multiples of groups. Products of sizes fit in int64_t
+ * bytes. */
 typedef struct convoy_problem {
     int64_t n, c, h, w, k, r, s;
     int64_t pad_t, pad_b, pad_l, pad_r;
@@ -93,24 +96,26 @@ typedef struct convoy_problem {
     convoy_dtype dtype;
     convoy_direction direction;
     int strided; /* 0: x, w, y are packed in the order of their dimensions; 1: the element strides below are used */
-    int64_t x_stride[4], w_stride[4], y_stride[4]; /* in elements; may be zero or negative (y: not zero over a size > 1) */
+    /* In elements, of the dimensions in order; may be zero or negative (y's: not zero over a size > 1). */
+    int64_t x_stride[4], w_stride[4], y_stride[4];
 } convoy_problem;
 
 /* A forward problem with stride 1, no padding, dilation 1, one group, packed tensors. */
-CONVOY_API convoy_problem convoy_problem_make(int64_t n, int64_t c, int64_t h, int64_t w, int64_t k, int64_t r, int64_t s);
+CONVOY_API convoy_problem convoy_problem_make(int64_t n, int64_t c, int64_t h, int64_t w, int64_t k, int64_t r,
+                                              int64_t s);
 
 /* Reads a problem string, in full n4c64h128w128k64r8s8_st1x1_pad0,0,0,0_dil1x1_g1 (docs/problem-strings.md has the
  * grammar); the names A, B, C and D are the four reference problems. The result has also passed convoy_problem_check.
  * INVALID with a message that names the place. */
 CONVOY_API convoy_status convoy_problem_parse(const char *text, convoy_problem *problem);
 
-/* Writes the problem's string with its terminating zero, and returns its length. When bytes is too small (or text NULL),
- * writes what fits and returns the length needed. Tensor strides are not part of the string. 128 bytes are enough for
- * any problem whose sizes are below a billion. */
+/* Writes the problem's string with its terminating zero, and returns its length. When bytes is too small (or text
+ * NULL), writes what fits and returns the length needed. Tensor strides are not part of the string. 128 bytes are
+ * enough for any problem whose sizes are below a billion. */
 CONVOY_API size_t convoy_problem_print(const convoy_problem *problem, char *text, size_t bytes);
 
-/* OK, or INVALID with a message naming the first bad field, its value and what was expected; UNSUPPORTED for a layout, dtype
- * or direction that has its place but no engine. */
+/* OK, or INVALID with a message naming the first bad field, its value and what was expected; UNSUPPORTED for a layout,
+ * dtype or direction that has its place but no engine. */
 CONVOY_API convoy_status convoy_problem_check(const convoy_problem *problem);
 
 /* Output rows P and columns Q of a problem that passes convoy_problem_check. Either pointer may be NULL. */
@@ -119,7 +124,7 @@ CONVOY_API convoy_status convoy_problem_output(const convoy_problem *problem, in
 /* Multiply-adds of the direct sum times two: 2*N*K*P*Q*(C/G)*R*S. "GFLOP/s" in Convoy always counts these. */
 CONVOY_API double convoy_problem_flop(const convoy_problem *problem);
 
-/* ---- Context ------------------------------------------------------------------------------------------------------- */
+/* ---- Context ----------------------------------------------------------------------------------------------------- */
 
 typedef enum convoy_device { CONVOY_CPU = 0, CONVOY_CUDA = 1 } convoy_device;
 
@@ -147,23 +152,23 @@ typedef struct convoy_context_options {
     void *log_user;
 } convoy_context_options;
 
-/* Makes a context. options may be NULL. Errors: INVALID (a field out of range, an ISA the machine lacks), UNSUPPORTED (no
- * such device, or a build without CUDA), OUT_OF_MEMORY. */
+/* Makes a context. options may be NULL. Errors: INVALID (a field out of range, an ISA the machine lacks), UNSUPPORTED
+ * (no such device, or a build without CUDA), OUT_OF_MEMORY. */
 CONVOY_API convoy_status convoy_context_create(const convoy_context_options *options, convoy_context **context);
 
 /* Frees it; plans and weights made from it stay usable. NULL is fine. */
 CONVOY_API void convoy_context_destroy(convoy_context *context);
 
-/* Facts about the machine as the context sees it, one "key: value" line each, as convoy info prints them. The pointer is
- * valid while the context lives. */
+/* Facts about the machine as the context sees it, one "key: value" line each, as convoy info prints them. The pointer
+ * is valid while the context lives. */
 CONVOY_API const char *convoy_context_info(const convoy_context *context);
 
-/* ---- Plan ---------------------------------------------------------------------------------------------------------- */
+/* ---- Plan -------------------------------------------------------------------------------------------------------- */
 
 /* What is promised about y's bits (docs/numerics.md). */
 typedef enum convoy_math {
     CONVOY_MATH_FP32 = 0,  /* any FP32 algorithm within its documented bound */
-    CONVOY_MATH_EXACT = 1, /* acc = fmaf(x, w, acc) from +0 over c, r, s ascending, then + bias: the same bits everywhere */
+    CONVOY_MATH_EXACT = 1, /* acc = fmaf(x, w, acc) from +0 over c, r, s ascending, then + bias: one set of bits */
     CONVOY_MATH_MATCH = 2  /* within atol + rtol*|exact| of the exact contract's value, for every output */
 } convoy_math;
 
@@ -175,25 +180,25 @@ typedef enum convoy_effort {
 typedef struct convoy_plan convoy_plan;
 typedef struct convoy_weights convoy_weights;
 
-/* Progress of a measuring plan: fraction done in 0..1, seconds left (an estimate), and what is being timed. Return 0 to go
- * on, anything else to stop with the best so far. */
+/* Progress of a measuring plan: fraction done in 0..1, seconds left (an estimate), and what is being timed. Return 0 to
+ * go on, anything else to stop with the best so far. */
 typedef int (*convoy_progress_fn)(void *user, double done, double seconds_left, const char *what);
 
 /* All zero means every default. */
 typedef struct convoy_plan_options {
-    convoy_math math;             /* default CONVOY_MATH_FP32 */
-    double rtol, atol;            /* MATCH only; both >= 0 and not both 0 */
-    convoy_effort effort;         /* default CONVOY_ESTIMATE */
-    double time_limit_s;          /* MEASURE only; default 0: 10 seconds */
-    const char *engine;           /* default NULL: any. "fft", or "fft:ty32tx32" with a candidate as describe prints it */
-    const char *exclude;          /* default NULL: none. Engine names separated by commas */
-    int workspace_limited;        /* default 0: the library's own limit, about the size of the tensors plus 64 MiB (CPU) */
+    convoy_math math;      /* default CONVOY_MATH_FP32 */
+    double rtol, atol;     /* MATCH only; both >= 0 and not both 0 */
+    convoy_effort effort;  /* default CONVOY_ESTIMATE */
+    double time_limit_s;   /* MEASURE only; default 0: 10 seconds */
+    const char *engine;    /* default NULL: any. "fft", or "fft:ty32tx32" with a candidate as describe prints it */
+    const char *exclude;   /* default NULL: none. Engine names separated by commas */
+    int workspace_limited; /* default 0: the library's own limit, about the size of the tensors plus 64 MiB (CPU) */
     size_t workspace_limit_bytes; /* counts when workspace_limited is not 0; may be 0 */
     int bias;                     /* default 0: execute gets no bias. 1: it gets one */
-    int prepared;                 /* default 0: execute gets w. 1: it gets weights made from this plan (or a like one) */
-    int deterministic;            /* default 0. 1: engines that may change bits from run to run are left out */
-    const convoy_weights *weights; /* default NULL. Else: choose the engine and candidate that these weights fit; implies prepared */
-    convoy_progress_fn progress;  /* MEASURE only */
+    int prepared;      /* default 0: execute gets w. 1: it gets weights made from this plan (or a like one) */
+    int deterministic; /* default 0. 1: engines that may change bits from run to run are left out */
+    const convoy_weights *weights; /* default NULL. Else: the engine and candidate that made them; implies prepared */
+    convoy_progress_fn progress;   /* MEASURE only */
     void *progress_user;
 } convoy_plan_options;
 
@@ -211,20 +216,20 @@ typedef enum convoy_source { CONVOY_FROM_ESTIMATE = 0, CONVOY_FROM_WISDOM = 1, C
 
 typedef struct convoy_plan_info {
     convoy_problem problem;
-    const char *engine;      /* lives as long as the plan */
+    const char *engine; /* lives as long as the plan */
     int engine_revision;
-    const char *candidate;   /* the tuning choice, such as "ty32tx32"; "" when the engine has none */
-    convoy_math math;        /* the contract that this plan keeps (EXACT may be kept where FP32 was asked) */
+    const char *candidate; /* the tuning choice, such as "ty32tx32"; "" when the engine has none */
+    convoy_math math;      /* the contract that this plan keeps (EXACT may be kept where FP32 was asked) */
     convoy_device device;
     convoy_source source;
-    double predicted_s;      /* the cost model's seconds */
-    double measured_s;       /* median of the timing that chose it; 0 when none was made */
-    double spread_s;         /* p90 - p10 of that timing */
+    double predicted_s; /* the cost model's seconds */
+    double measured_s;  /* median of the timing that chose it; 0 when none was made */
+    double spread_s;    /* p90 - p10 of that timing */
     size_t workspace_bytes;
     int threads;
-    int deterministic;       /* 1: the same bits run after run */
-    int error_bound_kind;    /* 0: per output, bound_factor * u * sum|x||w|;  1: norm-wise, bound_factor * u *
-                                sum over c of ||x tile|| * ||w||, u = 2^-24 (docs/numerics.md) */
+    int deterministic;    /* 1: the same bits run after run */
+    int error_bound_kind; /* 0: per output, bound_factor * u * sum|x||w|;  1: norm-wise, bound_factor * u *
+                             sum over c of ||x tile|| * ||w||, u = 2^-24 (docs/numerics.md) */
     double error_bound_factor;
 } convoy_plan_info;
 
@@ -242,8 +247,8 @@ typedef struct convoy_explanation {
     const char *reason;     /* when declined: completes "declined because ..." */
 } convoy_explanation;
 
-/* Calls each for every engine of the context's device, in the registry's order, and says truthfully which one a plan with the
- * same arguments takes (effort ESTIMATE) and why the others do not. Returns what convoy_plan_create would. */
+/* Calls each for every engine of the context's device, in the registry's order, and says truthfully which one a plan
+ * with the same arguments takes (effort ESTIMATE) and why the others do not. Returns what convoy_plan_create would. */
 CONVOY_API convoy_status convoy_explain(convoy_context *context, const convoy_problem *problem,
                                         const convoy_plan_options *options,
                                         void (*each)(void *user, const convoy_explanation *line), void *user);
@@ -261,20 +266,21 @@ typedef struct convoy_engine_info {
 } convoy_engine_info;
 CONVOY_API const convoy_engine_info *convoy_engine(int index);
 
-/* ---- Weights ------------------------------------------------------------------------------------------------------- */
+/* ---- Weights ----------------------------------------------------------------------------------------------------- */
 
-/* Transforms w once for a plan made with prepared = 1. w is a host pointer for a CPU plan and a device pointer for a CUDA plan
- * (then stream is the cudaStream_t to work on, NULL the default one, and the call returns when the work is done). The
- * memory comes from the context's allocator, or from the device. The weights serve every plan with the same engine,
- * revision, candidate, K, C/G, R, S and G. w may be freed afterwards. */
-CONVOY_API convoy_status convoy_weights_create(const convoy_plan *plan, const float *w, void *stream, convoy_weights **weights);
+/* Transforms w once for a plan made with prepared = 1. w is a host pointer for a CPU plan and a device pointer for a
+ * CUDA plan (then stream is the cudaStream_t to work on, NULL the default one, and the call returns when the work is
+ * done). The memory comes from the context's allocator, or from the device. The weights serve every plan with the same
+ * engine, revision, candidate, K, C/G, R, S and G. w may be freed afterwards. */
+CONVOY_API convoy_status convoy_weights_create(const convoy_plan *plan, const float *w, void *stream,
+                                               convoy_weights **weights);
 CONVOY_API void convoy_weights_destroy(convoy_weights *weights);
 CONVOY_API size_t convoy_weights_bytes(const convoy_weights *weights);
 
-/* ---- Execute ------------------------------------------------------------------------------------------------------- */
+/* ---- Execute ----------------------------------------------------------------------------------------------------- */
 
-/* Host pointers for a CPU plan, device pointers for a CUDA plan. x, w, bias, y need the alignment of a float. y must not
- * overlap anything else; x, w and bias are only read. Strided tensors: the pointer is element (0,0,0,0). */
+/* Host pointers for a CPU plan, device pointers for a CUDA plan. x, w, bias, y need the alignment of a float. y must
+ * not overlap anything else; x, w and bias are only read. Strided tensors: the pointer is element (0,0,0,0). */
 typedef struct convoy_args {
     size_t struct_bytes; /* sizeof(convoy_args) */
     const float *x;
@@ -282,7 +288,7 @@ typedef struct convoy_args {
     const convoy_weights *weights; /* for a plan with prepared = 1, else NULL */
     const float *bias;             /* for a plan with bias = 1, else NULL */
     float *y;                      /* every element is written */
-    void *workspace;               /* at least convoy_plan_workspace_bytes; any alignment; contents on entry are ignored */
+    void *workspace; /* at least convoy_plan_workspace_bytes; any alignment; contents on entry are ignored */
     size_t workspace_bytes;
     void *stream; /* CUDA: the cudaStream_t to enqueue on (NULL: the default stream); CPU: ignored */
 } convoy_args;
@@ -291,16 +297,16 @@ typedef struct convoy_args {
  * nothing. Errors: INVALID (a missing pointer, a short workspace, weights that do not fit), DEVICE_ERROR. */
 CONVOY_API convoy_status convoy_execute(const convoy_plan *plan, const convoy_args *args);
 
-/* ---- Measuring ------------------------------------------------------------------------------------------------------ */
+/* ---- Measuring --------------------------------------------------------------------------------------------------- */
 
 typedef struct convoy_timing {
     int runs;
     double median_s, p10_s, p90_s;
 } convoy_timing;
 
-/* Times a plan on fresh normal(0,1) data by the rules of docs/benchmarking.md (cold caches, medians). time_limit_s bounds the
- * timed runs (0: one second); at least 5 runs on a CPU and 20 on a GPU unless the limit is reached ten times over. Allocates
- * its own tensors. The tuner uses the same code. */
+/* Times a plan on fresh normal(0,1) data by the rules of docs/benchmarking.md (cold caches, medians). time_limit_s
+ * bounds the timed runs (0: one second); at least 5 runs on a CPU and 20 on a GPU unless the limit is reached ten times
+ * over. Allocates its own tensors. The tuner uses the same code. */
 CONVOY_API convoy_status convoy_measure(const convoy_plan *plan, double time_limit_s, convoy_timing *timing);
 
 typedef struct convoy_phase {
@@ -310,44 +316,46 @@ typedef struct convoy_phase {
     double flop;    /* operations the phase makes, as it makes them */
 } convoy_phase;
 
-/* Executes once, blocking, and reports its phases in order. capacity is the room in phases (16 are enough); count gets the
- * number. Engines without phases report one, "all". */
+/* Executes once, blocking, and reports its phases in order. capacity is the room in phases (16 are enough); count gets
+ * the number. Engines without phases report one, "all". */
 CONVOY_API convoy_status convoy_execute_phases(const convoy_plan *plan, const convoy_args *args, convoy_phase *phases,
                                                int capacity, int *count);
 
-/* The machine's ceilings, measured now (about a quarter of a second) with all the context's threads, or on the GPU: FP32
- * multiply-adds as flop/s, and a large copy's bytes/s, read plus written. */
+/* The machine's ceilings, measured now (about a quarter of a second) with all the context's threads, or on the GPU:
+ * FP32 multiply-adds as flop/s, and a large copy's bytes/s, read plus written. */
 CONVOY_API convoy_status convoy_measure_ceilings(convoy_context *context, double *flop_per_s, double *bytes_per_s);
 
-/* ---- Truth ---------------------------------------------------------------------------------------------------------- */
+/* ---- Truth ------------------------------------------------------------------------------------------------------- */
 
-/* Sums chosen outputs in FP64, the oracle of every accuracy check. index[i] is the flat position in a packed (N, K, P, Q)
- * tensor; values[i] gets the sum with bias (may be NULL), norms[i] sum |x||w| + |bias| (norms may be NULL). x, w, bias are
- * the context's device pointers, laid out as the problem says; index, values and norms are host pointers. Blocking. */
+/* Sums chosen outputs in FP64, the oracle of every accuracy check. index[i] is the flat position in a packed (N, K, P,
+ * Q) tensor; values[i] gets the sum with bias (may be NULL), norms[i] sum |x||w| + |bias| (norms may be NULL). x, w,
+ * bias are the context's device pointers, laid out as the problem says; index, values and norms are host pointers.
+ * Blocking. */
 CONVOY_API convoy_status convoy_reference(convoy_context *context, const convoy_problem *problem, const float *x,
                                           const float *w, const float *bias, int64_t count, const int64_t *index,
                                           double *values, double *norms);
 
-/* ---- Memory of the context's device ---------------------------------------------------------------------------------- */
+/* ---- Memory of the context's device ------------------------------------------------------------------------------ */
 
-/* For programs that do not link CUDA themselves: memory on the context's device (host memory for a CPU context), copies, and
- * waiting for everything enqueued so far. */
+/* For programs that do not link CUDA themselves: memory on the context's device (host memory for a CPU context),
+ * copies, and waiting for everything enqueued so far. */
 typedef enum convoy_copy { CONVOY_TO_DEVICE = 0, CONVOY_TO_HOST = 1, CONVOY_ON_DEVICE = 2 } convoy_copy;
 CONVOY_API convoy_status convoy_memory_alloc(convoy_context *context, size_t bytes, void **memory);
 CONVOY_API void convoy_memory_free(convoy_context *context, void *memory);
-CONVOY_API convoy_status convoy_memory_copy(convoy_context *context, void *to, const void *from, size_t bytes, convoy_copy kind);
+CONVOY_API convoy_status convoy_memory_copy(convoy_context *context, void *to, const void *from, size_t bytes,
+                                            convoy_copy kind);
 CONVOY_API convoy_status convoy_synchronize(convoy_context *context);
 
-/* ---- Wisdom --------------------------------------------------------------------------------------------------------- */
+/* ---- Wisdom ------------------------------------------------------------------------------------------------------ */
 
 /* The library reads and writes wisdom only when the context names a file. These work on files; none needs a context. */
 
-/* Calls each for every entry: the section's fingerprint, the key and the value as text. Damaged lines are skipped and counted in
- * *damaged (may be NULL). IO_ERROR when the file cannot be read. */
-CONVOY_API convoy_status convoy_wisdom_each(const char *path, void (*each)(void *user, const char *machine, const char *key, const char *value),
-                                            void *user, int *damaged);
+/* Calls each for every entry: the section's fingerprint, the key and the value as text. Damaged lines are skipped and
+ * counted in *damaged (may be NULL). IO_ERROR when the file cannot be read. */
+typedef void (*convoy_wisdom_fn)(void *user, const char *machine, const char *key, const char *value);
+CONVOY_API convoy_status convoy_wisdom_each(const char *path, convoy_wisdom_fn each, void *user, int *damaged);
 
-/* Adds from's entries to into's (the newer library version, then the lower median wins). into is replaced atomically. */
+/* Adds from's entries to into's (newer library versions win, then lower medians). into is replaced atomically. */
 CONVOY_API convoy_status convoy_wisdom_merge(const char *into, const char *from);
 
 /* Removes the file's entries (the file stays, empty). A missing file is fine. */

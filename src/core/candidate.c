@@ -25,8 +25,14 @@ const convoy_engine_info *convoy_engine(int index)
     const cv_engine *e = cv_engines[index];
     if (!e)
         return NULL;
-    info = (convoy_engine_info){e->name, e->revision, e->device, (e->traits & CV_KEEPS_EXACT) != 0, (e->traits & CV_IS_TRANSFORM) != 0,
-                                (e->traits & CV_IS_VENDOR) != 0, (e->traits & CV_BY_NAME_ONLY) != 0, e->about};
+    info = (convoy_engine_info){e->name,
+                                e->revision,
+                                e->device,
+                                (e->traits & CV_KEEPS_EXACT) != 0,
+                                (e->traits & CV_IS_TRANSFORM) != 0,
+                                (e->traits & CV_IS_VENDOR) != 0,
+                                (e->traits & CV_BY_NAME_ONLY) != 0,
+                                e->about};
     return &info;
 }
 

@@ -48,15 +48,18 @@ convoy_status cv_cpu_ceilings(const cv_machine *m, double *flop_per_s, double *b
     static const cv_fma_fn fma[] = {cv_fma_scalar, cv_fma_avx2, cv_fma_avx512};
     static const int lanes[] = {1, 8, 16};
     const size_t floats = (size_t)32 << 20; /* 128 MiB each way: beyond any cache here */
-    struct job job = {.fma = fma[m->cpu.isa], .rounds = m->cpu.isa == CV_SCALAR ? 200000 : 1000000, .slice = floats / 64};
+    struct job job = {
+        .fma = fma[m->cpu.isa], .rounds = m->cpu.isa == CV_SCALAR ? 200000 : 1000000, .slice = floats / 64};
     float *block = cv_alloc(&m->memory, 2 * floats * sizeof(float));
     if (!block)
-        return cv_fail(CONVOY_OUT_OF_MEMORY, "out of memory: %zu bytes to measure the memory's bandwidth", 2 * floats * sizeof(float));
+        return cv_fail(CONVOY_OUT_OF_MEMORY, "out of memory: %zu bytes to measure the memory's bandwidth",
+                       2 * floats * sizeof(float));
     memset(block, 1, 2 * floats * sizeof(float));
     job.from = block;
     job.to = block + floats;
     cv_pool_run(m->pool, m->threads, burn, &job); /* wakes the workers and the clock */
-    *flop_per_s = 2.0 * CV_FMA_CHAINS * lanes[m->cpu.isa] * (double)job.rounds * m->threads / best_s(m, burn, &job, m->threads, 5);
+    *flop_per_s = 2.0 * CV_FMA_CHAINS * lanes[m->cpu.isa] * (double)job.rounds * m->threads /
+                  best_s(m, burn, &job, m->threads, 5);
     *bytes_per_s = 2.0 * (double)(floats * sizeof(float)) / best_s(m, move, &job, 64, 5);
     cv_free(&m->memory, block);
     return CONVOY_OK;

@@ -68,8 +68,8 @@ static convoy_status choose_isa(const char *asked, cv_isa best, cv_isa *isa)
     if (!cv_isa_parse(asked, isa))
         return cv_fail(CONVOY_INVALID, "%s is '%.40s': expected scalar, avx2 or avx512", name, asked);
     if (*isa > best)
-        return cv_fail(CONVOY_INVALID, "%s is %s: expected at most %s, the best this machine has", name, cv_isa_name(*isa),
-                       cv_isa_name(best));
+        return cv_fail(CONVOY_INVALID, "%s is %s: expected at most %s, the best this machine has", name,
+                       cv_isa_name(*isa), cv_isa_name(best));
     return CONVOY_OK;
 }
 
@@ -93,13 +93,13 @@ static void write_info(const cv_machine *m, const char *wisdom, char *text)
 #define PUT(...) (n += (size_t)snprintf(text + n, n < INFO_BYTES ? INFO_BYTES - n : 0, __VA_ARGS__))
     PUT("version: %s\ndevice: %s\n", convoy_version(), m->ops->name);
     if (m->device == CONVOY_CUDA) {
-        PUT("gpu: %s\ngpu_index: %d\ncompute_capability: %d.%d\nmultiprocessors: %d\n", m->gpu_name, m->device_index, m->sm_major,
-            m->sm_minor, m->sm_count);
-        PUT("gpu_l2_bytes: %zu\ngpu_memory_bytes: %zu\ncuda_driver: %d\ncuda_runtime: %d\n", m->gpu_l2_bytes, m->gpu_memory_bytes,
-            m->driver_version, m->runtime_version);
+        PUT("gpu: %s\ngpu_index: %d\ncompute_capability: %d.%d\nmultiprocessors: %d\n", m->gpu_name, m->device_index,
+            m->sm_major, m->sm_minor, m->sm_count);
+        PUT("gpu_l2_bytes: %zu\ngpu_memory_bytes: %zu\ncuda_driver: %d\ncuda_runtime: %d\n", m->gpu_l2_bytes,
+            m->gpu_memory_bytes, m->driver_version, m->runtime_version);
     }
-    PUT("cpu: %s\nisa: %s\nthreads: %d\nl1_bytes: %zu\nl2_bytes: %zu\nl3_bytes: %zu\n", m->cpu.model, cv_isa_name(m->cpu.isa),
-        m->threads, m->cpu.l1_bytes, m->cpu.l2_bytes, m->cpu.l3_bytes);
+    PUT("cpu: %s\nisa: %s\nthreads: %d\nl1_bytes: %zu\nl2_bytes: %zu\nl3_bytes: %zu\n", m->cpu.model,
+        cv_isa_name(m->cpu.isa), m->threads, m->cpu.l1_bytes, m->cpu.l2_bytes, m->cpu.l3_bytes);
     PUT("wisdom: %s\n", wisdom ? wisdom : "off");
     if (n < INFO_BYTES)
         m->ops->versions(m, text + n, INFO_BYTES - n);

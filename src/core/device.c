@@ -73,8 +73,8 @@ convoy_status convoy_measure(const convoy_plan *plan, double time_limit_s, convo
     return cv_tuner_table.measure(plan, time_limit_s, timing);
 }
 
-convoy_status convoy_reference(convoy_context *context, const convoy_problem *problem, const float *x, const float *w, const float *bias,
-                               int64_t count, const int64_t *index, double *values, double *norms)
+convoy_status convoy_reference(convoy_context *context, const convoy_problem *problem, const float *x, const float *w,
+                               const float *bias, int64_t count, const int64_t *index, double *values, double *norms)
 {
     int64_t P, Q;
     const cv_machine *m = NULL;

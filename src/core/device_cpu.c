@@ -123,8 +123,8 @@ static void sum_one(void *user, int64_t i, int thread)
         a->norms[i] = norm + fabs(b);
 }
 
-static convoy_status reference(const cv_machine *m, const convoy_problem *p, const float *x, const float *w, const float *bias,
-                               int64_t count, const int64_t *index, double *values, double *norms)
+static convoy_status reference(const cv_machine *m, const convoy_problem *p, const float *x, const float *w,
+                               const float *bias, int64_t count, const int64_t *index, double *values, double *norms)
 {
     struct sums a = {p, 0, 0, x, w, bias, index, values, norms};
     convoy_status status = convoy_problem_output(p, &a.P, &a.Q);

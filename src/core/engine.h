@@ -48,8 +48,8 @@ typedef struct cv_phases {
     convoy_phase phase[CV_PHASES];
 } cv_phases;
 
-/* Adds to the phase of that name, or begins it. A NULL recorder is fine: then nothing is recorded. CPU engines pass the seconds
- * they took; CUDA engines too, from events, in which case execute may synchronise. */
+/* Adds to the phase of that name, or begins it. A NULL recorder is fine: then nothing is recorded. CPU engines pass the
+ * seconds they took; CUDA engines too, from events, in which case execute may synchronise. */
 void cv_phase_add(cv_phases *phases, const char *name, double seconds, double bytes, double flop);
 
 /* One run. Pointers are on the plan's device. */
@@ -59,34 +59,35 @@ typedef struct cv_exec {
     const void *weights; /* the block that prepare filled */
     void *workspace;     /* 64-byte aligned on the CPU, 256 on a GPU; needs.workspace_bytes */
     void *stream;
-    cv_phases *phases;   /* NULL unless the caller asked for them */
+    cv_phases *phases; /* NULL unless the caller asked for them */
 } cv_exec;
 
 enum {
-    CV_KEEPS_EXACT = 1,    /* every output is the chain of the exact contract */
-    CV_IS_TRANSFORM = 2,   /* norm-wise error bound */
+    CV_KEEPS_EXACT = 1,  /* every output is the chain of the exact contract */
+    CV_IS_TRANSFORM = 2, /* norm-wise error bound */
     CV_IS_VENDOR = 4,
-    CV_PACKED_ONLY = 8,    /* declines strided tensors; core says so */
-    CV_PREPARES = 16,      /* can transform w ahead; others are given the caller's w, copied by core, when prepared is asked */
-    CV_BY_NAME_ONLY = 32,  /* never chosen unless named */
-    CV_UNSTABLE_BITS = 64  /* bits may change from run to run; left out when deterministic is asked */
+    CV_PACKED_ONLY = 8,   /* declines strided tensors; core says so */
+    CV_PREPARES = 16,     /* can transform w ahead; core gives the others a copy of w when prepared is asked */
+    CV_BY_NAME_ONLY = 32, /* never chosen unless named */
+    CV_UNSTABLE_BITS = 64 /* bits may change from run to run; left out when deterministic is asked */
 };
 
 typedef struct cv_engine {
     const char *name;
-    const char *about;  /* one line, for `convoy engines` */
-    int revision;       /* raised when the meaning of a candidate or of prepared weights changes: old wisdom is dropped */
+    const char *about; /* one line, for `convoy engines` */
+    int revision; /* raised when the meaning of a candidate or of prepared weights changes: old wisdom is dropped */
     convoy_device device;
     unsigned traits;
-    const char *candidate_keys; /* letters of cv_candidate.v in order, separated by spaces: "ty tx"; "" when there is no choice */
+    const char *candidate_keys; /* letters of cv_candidate.v in order, separated by spaces: "ty tx"; "" for no choice */
 
-    /* NULL: accepted. Else the words that complete "declined because ...": a constant, or text written to reason. Must not
-     * be expensive (a vendor library is opened once). Core has already checked traits, device and the problem. Empty
-     * problems (N, K, P or Q zero; C zero) never reach an engine: core answers them. */
+    /* NULL: accepted. Else the words that complete "declined because ...": a constant, or text written to reason. Must
+     * not be expensive (a vendor library is opened once). Core has already checked traits, device and the problem.
+     * Empty problems (N, K, P or Q zero; C zero) never reach an engine: core answers them. */
     const char *(*refuse)(const cv_request *request, char reason[CV_REASON_BYTES]);
 
-    /* Writes at most capacity candidates, likely best ones first; returns how many. At least one when accepted; those whose
-     * workspace exceeds request->workspace_limit are left out, so 0 means "declined because it needs more workspace". */
+    /* Writes at most capacity candidates, likely best ones first; returns how many. At least one when accepted; those
+     * whose workspace exceeds request->workspace_limit are left out, so 0 means "declined because it needs more
+     * workspace". */
     int (*candidates)(const cv_request *request, cv_candidate *list, int capacity);
 
     /* Predicts seconds and workspace bytes for one candidate. Microseconds of CPU time at most. */
@@ -96,12 +97,13 @@ typedef struct cv_engine {
     convoy_status (*create)(const cv_request *request, const cv_candidate *candidate, void **state, cv_needs *needs);
     void (*destroy)(void *state);
 
-    /* Transforms w into weights (needs.weights_bytes, aligned as workspace is) with scratch of needs.prepare_bytes. CUDA: enqueues on
-     * stream. What is written depends only on engine, revision, candidate, K, C/G, R, S, G. NULL without CV_PREPARES. */
+    /* Transforms w into weights (needs.weights_bytes, aligned as workspace is) with scratch of needs.prepare_bytes.
+     * CUDA: enqueues on stream. What is written depends only on engine, revision, candidate, K, C/G, R, S, G. NULL
+     * without CV_PREPARES. */
     convoy_status (*prepare)(const void *state, const float *w, void *weights, void *scratch, void *stream);
 
-    /* Computes y. Thread-safe on one state. Allocates nothing, takes no lock. CUDA: only enqueues, unless phases is given. The floating-
-     * point mode of the calling thread has been set by core. */
+    /* Computes y. Thread-safe on one state. Allocates nothing, takes no lock. CUDA: only enqueues, unless phases is
+     * given. The floating-point mode of the calling thread has been set by core. */
     convoy_status (*execute)(const void *state, const cv_exec *run);
 } cv_engine;
 

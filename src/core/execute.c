@@ -20,13 +20,16 @@ static convoy_status check_weights(const convoy_plan *plan, const convoy_weights
     const cv_request *q = &plan->request;
     char made[CV_CANDIDATE_TEXT];
     cv_candidate_print(g->engine, &g->candidate, made);
-    if (g->shared->machine.device != plan->shared->machine.device || g->shared->machine.device_index != plan->shared->machine.device_index)
+    if (g->shared->machine.device != plan->shared->machine.device ||
+        g->shared->machine.device_index != plan->shared->machine.device_index)
         return cv_fail(CONVOY_INVALID, "args.weights are on another device: expected the plan's");
     if (g->engine != plan->choice.engine || memcmp(&g->candidate, &plan->choice.candidate, sizeof g->candidate) != 0)
-        return cv_fail(CONVOY_INVALID, "args.weights were made by engine %s, candidate '%s': expected %s, '%s', the plan's",
+        return cv_fail(CONVOY_INVALID,
+                       "args.weights were made by engine %s, candidate '%s': expected %s, '%s', the plan's",
                        g->engine->name, made, plan->choice.engine->name, plan->candidate);
     if (g->k != q->p.k || g->cg != q->cg || g->r != q->p.r || g->s != q->p.s || g->groups != q->p.groups)
-        return cv_fail(CONVOY_INVALID, "args.weights were made for k%lld, c/g %lld, r%lld, s%lld, g%lld: expected the plan's",
+        return cv_fail(CONVOY_INVALID,
+                       "args.weights were made for k%lld, c/g %lld, r%lld, s%lld, g%lld: expected the plan's",
                        (long long)g->k, (long long)g->cg, (long long)g->r, (long long)g->s, (long long)g->groups);
     return CONVOY_OK;
 }
@@ -37,7 +40,8 @@ static convoy_status check_args(const convoy_plan *plan, const convoy_args *a)
     if (!a)
         return cv_fail(CONVOY_INVALID, "args is NULL: expected a convoy_args");
     if (a->struct_bytes != sizeof *a)
-        return cv_fail(CONVOY_INVALID, "args.struct_bytes is %zu: expected sizeof(convoy_args) = %zu", a->struct_bytes, sizeof *a);
+        return cv_fail(CONVOY_INVALID, "args.struct_bytes is %zu: expected sizeof(convoy_args) = %zu", a->struct_bytes,
+                       sizeof *a);
     if (q->bias && !a->bias && q->p.k)
         return missing("bias", "K floats, as the plan was made with bias = 1");
     if (!q->bias && a->bias)
@@ -56,8 +60,8 @@ static convoy_status check_args(const convoy_plan *plan, const convoy_args *a)
         return missing("w", "the weights");
     const size_t bytes = convoy_plan_workspace_bytes(plan);
     if (bytes && (!a->workspace || a->workspace_bytes < bytes))
-        return cv_fail(CONVOY_INVALID, "args.workspace has %zu bytes: expected at least %zu", a->workspace ? a->workspace_bytes : (size_t)0,
-                       bytes);
+        return cv_fail(CONVOY_INVALID, "args.workspace has %zu bytes: expected at least %zu",
+                       a->workspace ? a->workspace_bytes : (size_t)0, bytes);
     return q->prepared ? check_weights(plan, a->weights) : CONVOY_OK;
 }
 
@@ -93,12 +97,14 @@ convoy_status convoy_execute(const convoy_plan *plan, const convoy_args *args)
     return plan ? run(plan, args, NULL) : cv_fail(CONVOY_INVALID, "plan is NULL: expected one from convoy_plan_create");
 }
 
-convoy_status convoy_execute_phases(const convoy_plan *plan, const convoy_args *args, convoy_phase *phases, int capacity, int *count)
+convoy_status convoy_execute_phases(const convoy_plan *plan, const convoy_args *args, convoy_phase *phases,
+                                    int capacity, int *count)
 {
     if (count)
         *count = 0;
     if (!plan || !phases || !count || capacity < 1)
-        return cv_fail(CONVOY_INVALID, "%s: expected a plan, room for phases and a count", plan ? "phases, capacity or count is 0" : "plan is NULL");
+        return cv_fail(CONVOY_INVALID, "%s: expected a plan, room for phases and a count",
+                       plan ? "phases, capacity or count is 0" : "plan is NULL");
     const cv_machine *m = &plan->shared->machine;
     cv_phases list;
     memset(&list, 0, sizeof list);
@@ -110,7 +116,8 @@ convoy_status convoy_execute_phases(const convoy_plan *plan, const convoy_args *
         return status;
     if (list.count == 0) {
         const convoy_problem *p = &plan->request.p;
-        const double bytes = 4.0 * ((double)p->n * (double)p->c * (double)p->h * (double)p->w + (double)p->k * (double)plan->request.cg * (double)p->r * (double)p->s +
+        const double bytes = 4.0 * ((double)p->n * (double)p->c * (double)p->h * (double)p->w +
+                                    (double)p->k * (double)plan->request.cg * (double)p->r * (double)p->s +
                                     (double)p->n * (double)p->k * (double)plan->request.P * (double)plan->request.Q);
         cv_phase_add(&list, "all", cv_now_s() - from, bytes, convoy_problem_flop(p));
     }
@@ -154,7 +161,9 @@ static convoy_status make_weights(const convoy_plan *plan, const float *w, void 
     g->candidate = plan->choice.candidate;
     g->k = q->p.k, g->cg = q->cg, g->r = q->p.r, g->s = q->p.s, g->groups = q->p.groups;
     const int ahead = (g->engine->traits & CV_PREPARES) != 0;
-    g->bytes = plan->empty ? 0 : ahead ? plan->needs.weights_bytes : sizeof(float) * (size_t)(g->k * g->cg * g->r * g->s);
+    g->bytes = plan->empty ? 0
+               : ahead     ? plan->needs.weights_bytes
+                           : sizeof(float) * (size_t)(g->k * g->cg * g->r * g->s);
     convoy_status status = m->ops->bind(m);
     if (status == CONVOY_OK)
         status = m->ops->alloc(m, g->bytes + cv_align_bytes(m), &g->block);
@@ -180,7 +189,8 @@ convoy_status convoy_weights_create(const convoy_plan *plan, const float *w, voi
         return cv_fail(CONVOY_INVALID, "weights is NULL: expected a place for the handle");
     *weights = NULL;
     if (!plan || (!w && !plan->empty))
-        return cv_fail(CONVOY_INVALID, "%s is NULL: expected %s", plan ? "w" : "plan", plan ? "the weights" : "one from convoy_plan_create");
+        return cv_fail(CONVOY_INVALID, "%s is NULL: expected %s", plan ? "w" : "plan",
+                       plan ? "the weights" : "one from convoy_plan_create");
     if (!plan->request.prepared)
         return cv_fail(CONVOY_INVALID, "the plan was made with prepared = 0: expected 1");
     return make_weights(plan, w, stream, weights);

@@ -6,7 +6,8 @@
 
 static const convoy_plan_options default_options;
 
-convoy_status cv_plan_make(convoy_context *context, const cv_request *request, const cv_choice *choice, convoy_plan **out)
+convoy_status cv_plan_make(convoy_context *context, const cv_request *request, const cv_choice *choice,
+                           convoy_plan **out)
 {
     cv_machine *m = &context->shared->machine;
     *out = NULL;
@@ -27,8 +28,9 @@ convoy_status cv_plan_make(convoy_context *context, const cv_request *request, c
         if (status == CONVOY_OK)
             status = choice->engine->create(request, &choice->candidate, &plan->state, &plan->needs);
         if (status == CONVOY_OK && plan->needs.workspace_bytes > request->workspace_limit)
-            status = cv_fail(CONVOY_INTERNAL, "engine %s, candidate '%s' needs %zu bytes of workspace: expected at most %zu", choice->engine->name,
-                             plan->candidate, plan->needs.workspace_bytes, request->workspace_limit);
+            status =
+                cv_fail(CONVOY_INTERNAL, "engine %s, candidate '%s' needs %zu bytes of workspace: expected at most %zu",
+                        choice->engine->name, plan->candidate, plan->needs.workspace_bytes, request->workspace_limit);
     }
     if (status == CONVOY_OK)
         *out = plan;
@@ -38,12 +40,14 @@ convoy_status cv_plan_make(convoy_context *context, const cv_request *request, c
 }
 
 /* Wisdom, then timing if asked for, then the estimate. The list holds the ranked choices. */
-static convoy_status choose(convoy_context *context, const cv_request *q, const convoy_plan_options *o, const cv_choice *list, int count,
-                            cv_choice *choice)
+static convoy_status choose(convoy_context *context, const cv_request *q, const convoy_plan_options *o,
+                            const cv_choice *list, int count, cv_choice *choice)
 {
-    if (context->wisdom && !o->engine && !o->weights && cv_tuner_table.wisdom_lookup(context, context->wisdom, q, o, choice))
+    if (context->wisdom && !o->engine && !o->weights &&
+        cv_tuner_table.wisdom_lookup(context, context->wisdom, q, o, choice))
         for (int i = 0; i < count; i++) /* it must still be on offer under these options */
-            if (list[i].engine == choice->engine && memcmp(&list[i].candidate, &choice->candidate, sizeof choice->candidate) == 0) {
+            if (list[i].engine == choice->engine &&
+                memcmp(&list[i].candidate, &choice->candidate, sizeof choice->candidate) == 0) {
                 choice->predicted_s = list[i].predicted_s;
                 choice->workspace_bytes = list[i].workspace_bytes;
                 return CONVOY_OK;
@@ -58,8 +62,8 @@ static convoy_status choose(convoy_context *context, const cv_request *q, const 
     return CONVOY_OK;
 }
 
-static convoy_status pick(convoy_context *context, const convoy_problem *problem, const convoy_plan_options *o, cv_request *q,
-                          cv_choice *choice)
+static convoy_status pick(convoy_context *context, const convoy_problem *problem, const convoy_plan_options *o,
+                          cv_request *q, cv_choice *choice)
 {
     convoy_status status = cv_request_make(context, problem, o, q);
     if (status != CONVOY_OK)
@@ -75,14 +79,15 @@ static convoy_status pick(convoy_context *context, const convoy_problem *problem
         convoy_problem_print(&q->p, text, sizeof text);
         status = cv_fail(CONVOY_UNSUPPORTED, "no engine accepts %s: %s", text, reason);
     } else {
-        status = q->p.n == 0 || q->p.k == 0 || q->p.c == 0 ? (*choice = list[0], CONVOY_OK) : choose(context, q, o, list, count, choice);
+        status = q->p.n == 0 || q->p.k == 0 || q->p.c == 0 ? (*choice = list[0], CONVOY_OK)
+                                                           : choose(context, q, o, list, count, choice);
     }
     cv_free(&q->machine->memory, list);
     return status;
 }
 
-convoy_status convoy_plan_create(convoy_context *context, const convoy_problem *problem, const convoy_plan_options *options,
-                                 convoy_plan **plan)
+convoy_status convoy_plan_create(convoy_context *context, const convoy_problem *problem,
+                                 const convoy_plan_options *options, convoy_plan **plan)
 {
     if (!plan)
         return cv_fail(CONVOY_INVALID, "plan is NULL: expected a place for the handle");
@@ -111,7 +116,8 @@ void convoy_plan_destroy(convoy_plan *plan)
 /* Room to align whatever address the caller gives. */
 size_t convoy_plan_workspace_bytes(const convoy_plan *plan)
 {
-    return plan && plan->needs.workspace_bytes ? plan->needs.workspace_bytes + cv_align_bytes(&plan->shared->machine) : 0;
+    return plan && plan->needs.workspace_bytes ? plan->needs.workspace_bytes + cv_align_bytes(&plan->shared->machine)
+                                               : 0;
 }
 
 convoy_status convoy_plan_describe(const convoy_plan *plan, convoy_plan_info *info)
@@ -168,7 +174,7 @@ static void explain_one(convoy_context *context, const cv_engine *e, const cv_re
     line->candidate = text;
     line->predicted_s = best->predicted_s;
     line->workspace_bytes = best->workspace_bytes;
-    line->measured_s = line->chosen ? best->measured_s
+    line->measured_s = line->chosen      ? best->measured_s
                        : context->wisdom ? cv_tuner_table.wisdom_engine_s(context, context->wisdom, q, e)
                                          : 0;
 }

@@ -35,8 +35,8 @@ struct convoy_plan {
     cv_choice choice;
     char candidate[CV_CANDIDATE_TEXT];
     cv_needs needs;
-    void *state;  /* the engine's; NULL for an empty problem */
-    int empty;    /* y has no element, or the sum has none (C = 0): core writes bias or zero */
+    void *state; /* the engine's; NULL for an empty problem */
+    int empty;   /* y has no element, or the sum has none (C = 0): core writes bias or zero */
 };
 
 struct convoy_weights {
@@ -53,20 +53,22 @@ void cv_shared_release(cv_shared *shared);
 void cv_log(const convoy_context *context, convoy_log_level level, const char *format, ...) CV_PRINTF(3, 4);
 
 /* Checks problem and options and builds the request. */
-convoy_status cv_request_make(convoy_context *context, const convoy_problem *problem, const convoy_plan_options *options,
-                              cv_request *request);
+convoy_status cv_request_make(convoy_context *context, const convoy_problem *problem,
+                              const convoy_plan_options *options, cv_request *request);
 
-/* Why the planner leaves an engine out under these options before asking it, or what the engine's refuse says; NULL: accepted. */
+/* Why the planner leaves an engine out under these options before asking it, or what the engine's refuse says; NULL:
+ * accepted. */
 const char *cv_engine_declines(const cv_engine *engine, const cv_request *request, const convoy_plan_options *options,
                                char reason[CV_REASON_BYTES]);
 
-/* All candidates of all accepting engines, quickest predicted first; returns the number (at most capacity). *best_reason, when there
- * is none, says why. */
+/* All candidates of all accepting engines, quickest predicted first; returns the number (at most capacity).
+ * *best_reason, when there is none, says why. */
 int cv_rank(const cv_request *request, const convoy_plan_options *options, cv_choice *list, int capacity,
             char reason[CV_REASON_BYTES]);
 
 /* A plan for one choice, without wisdom or timing. */
-convoy_status cv_plan_make(convoy_context *context, const cv_request *request, const cv_choice *choice, convoy_plan **plan);
+convoy_status cv_plan_make(convoy_context *context, const cv_request *request, const cv_choice *choice,
+                           convoy_plan **plan);
 
 size_t cv_align_bytes(const cv_machine *machine); /* of workspaces and weights: 64 or 256 */
 

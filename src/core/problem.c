@@ -41,10 +41,22 @@ static convoy_status check_fields(const convoy_problem *p)
         const char *name;
         int64_t value, least;
     } field[] = {
-        {"n", p->n, 0},         {"c", p->c, 0},         {"h", p->h, 0},           {"w", p->w, 0},
-        {"k", p->k, 0},         {"r", p->r, 1},         {"s", p->s, 1},           {"pad_t", p->pad_t, 0},
-        {"pad_b", p->pad_b, 0}, {"pad_l", p->pad_l, 0}, {"pad_r", p->pad_r, 0},   {"stride_h", p->stride_h, 1},
-        {"stride_w", p->stride_w, 1}, {"dil_h", p->dil_h, 1}, {"dil_w", p->dil_w, 1}, {"groups", p->groups, 1},
+        {"n", p->n, 0},
+        {"c", p->c, 0},
+        {"h", p->h, 0},
+        {"w", p->w, 0},
+        {"k", p->k, 0},
+        {"r", p->r, 1},
+        {"s", p->s, 1},
+        {"pad_t", p->pad_t, 0},
+        {"pad_b", p->pad_b, 0},
+        {"pad_l", p->pad_l, 0},
+        {"pad_r", p->pad_r, 0},
+        {"stride_h", p->stride_h, 1},
+        {"stride_w", p->stride_w, 1},
+        {"dil_h", p->dil_h, 1},
+        {"dil_w", p->dil_w, 1},
+        {"groups", p->groups, 1},
     };
     for (size_t i = 0; i < sizeof field / sizeof *field; i++)
         if (check_field(field[i].name, field[i].value, field[i].least) != CONVOY_OK)
@@ -52,20 +64,23 @@ static convoy_status check_fields(const convoy_problem *p)
     return CONVOY_OK;
 }
 
-static convoy_status check_axis(const char *axis, const char *kernel, int64_t size, int64_t before, int64_t after, int64_t taps,
-                                int64_t dilation, int64_t stride, int64_t *out)
+static convoy_status check_axis(const char *axis, const char *kernel, int64_t size, int64_t before, int64_t after,
+                                int64_t taps, int64_t dilation, int64_t stride, int64_t *out)
 {
     int64_t padded, reach;
-    if (__builtin_add_overflow(size, before, &padded) || __builtin_add_overflow(padded, after, &padded) || padded > most)
+    if (__builtin_add_overflow(size, before, &padded) || __builtin_add_overflow(padded, after, &padded) ||
+        padded > most)
         return cv_fail(CONVOY_INVALID, "%s is %lld with padding %lld and %lld: expected a sum of at most %lld", axis,
                        (long long)size, (long long)before, (long long)after, (long long)most);
     if (__builtin_mul_overflow(taps - 1, dilation, &reach) || reach > most)
-        return cv_fail(CONVOY_INVALID, "%s is %lld with dilation %lld: expected an effective kernel of at most %lld", kernel,
-                       (long long)taps, (long long)dilation, (long long)most);
+        return cv_fail(CONVOY_INVALID, "%s is %lld with dilation %lld: expected an effective kernel of at most %lld",
+                       kernel, (long long)taps, (long long)dilation, (long long)most);
     reach += 1;
     if (reach > padded)
-        return cv_fail(CONVOY_INVALID, "%s: the effective kernel is %lld and the padded image %lld: expected a kernel no larger "
-                       "than the image", axis, (long long)reach, (long long)padded);
+        return cv_fail(CONVOY_INVALID,
+                       "%s: the effective kernel is %lld and the padded image %lld: expected a kernel no larger "
+                       "than the image",
+                       axis, (long long)reach, (long long)padded);
     *out = (padded - reach) / stride + 1;
     return CONVOY_OK;
 }
@@ -79,21 +94,22 @@ static convoy_status check_strides(const char *tensor, const int64_t size[4], co
         if (size[d] <= 1)
             continue; /* strides of such dimensions mean nothing */
         if (written && stride[d] == 0)
-            return cv_fail(CONVOY_INVALID, "%s_stride[%d] is 0 over a size of %lld: expected distinct outputs", tensor, d,
-                           (long long)size[d]);
+            return cv_fail(CONVOY_INVALID, "%s_stride[%d] is 0 over a size of %lld: expected distinct outputs", tensor,
+                           d, (long long)size[d]);
         if (__builtin_mul_overflow(size[d] - 1, stride[d], &reach) || reach > most || reach < -most ||
-            __builtin_add_overflow(reach < 0 ? low : high, reach, reach < 0 ? &low : &high) || high > most || low < -most)
-            return cv_fail(CONVOY_INVALID, "%s_stride[%d] is %lld over a size of %lld: expected offsets below 2^60", tensor, d,
-                           (long long)stride[d], (long long)size[d]);
+            __builtin_add_overflow(reach < 0 ? low : high, reach, reach < 0 ? &low : &high) || high > most ||
+            low < -most)
+            return cv_fail(CONVOY_INVALID, "%s_stride[%d] is %lld over a size of %lld: expected offsets below 2^60",
+                           tensor, d, (long long)stride[d], (long long)size[d]);
     }
     return CONVOY_OK;
 }
 
-/* Two outputs must not share an address: sorted by magnitude, each stride must step over all that the smaller ones reach. Exotic
- * interleavings that are distinct all the same are refused too; the message says what is accepted. */
+/* Two outputs must not share an address: sorted by magnitude, each stride must step over all that the smaller ones
+ * reach. Exotic interleavings that are distinct all the same are refused too; the message says what is accepted. */
 static convoy_status check_distinct(const int64_t size[4], const int64_t stride[4])
 {
-    int64_t step[4], count[4];
+    int64_t step[4] = {0}, count[4] = {0};
     int n = 0;
     for (int d = 0; d < 4; d++)
         if (size[d] > 1) {
@@ -106,9 +122,10 @@ static convoy_status check_distinct(const int64_t size[4], const int64_t stride[
     int64_t reach = 0;
     for (int i = 0; i < n; i++) {
         if (step[i] <= reach)
-            return cv_fail(CONVOY_INVALID, "y_stride %lld, %lld, %lld, %lld lets outputs overlap: expected each stride beyond the "
-                           "reach of the smaller ones", (long long)stride[0], (long long)stride[1], (long long)stride[2],
-                           (long long)stride[3]);
+            return cv_fail(CONVOY_INVALID,
+                           "y_stride %lld, %lld, %lld, %lld lets outputs overlap: expected each stride beyond the "
+                           "reach of the smaller ones",
+                           (long long)stride[0], (long long)stride[1], (long long)stride[2], (long long)stride[3]);
         reach += step[i] * (count[i] - 1);
     }
     return CONVOY_OK;
@@ -117,17 +134,20 @@ static convoy_status check_distinct(const int64_t size[4], const int64_t stride[
 convoy_status cv_problem_sizes(const convoy_problem *p, int64_t *P, int64_t *Q)
 {
     convoy_status status = check_axis("h", "r", p->h, p->pad_t, p->pad_b, p->r, p->dil_h, p->stride_h, P);
-    return status != CONVOY_OK ? status : check_axis("w", "s", p->w, p->pad_l, p->pad_r, p->s, p->dil_w, p->stride_w, Q);
+    return status != CONVOY_OK ? status
+                               : check_axis("w", "s", p->w, p->pad_l, p->pad_r, p->s, p->dil_w, p->stride_w, Q);
 }
 
 static convoy_status check_kind(const convoy_problem *p)
 {
     if (p->layout != CONVOY_NCHW)
-        return cv_fail(CONVOY_UNSUPPORTED, "layout is %d: expected CONVOY_NCHW (strides describe other orders)", (int)p->layout);
+        return cv_fail(CONVOY_UNSUPPORTED, "layout is %d: expected CONVOY_NCHW (strides describe other orders)",
+                       (int)p->layout);
     if (p->dtype != CONVOY_FP32)
         return cv_fail(CONVOY_UNSUPPORTED, "dtype is %d: expected CONVOY_FP32", (int)p->dtype);
     if (p->direction == CONVOY_BACKWARD_DATA || p->direction == CONVOY_BACKWARD_WEIGHTS)
-        return cv_fail(CONVOY_UNSUPPORTED, "direction is %d: expected CONVOY_FORWARD (gradients are not built yet)", (int)p->direction);
+        return cv_fail(CONVOY_UNSUPPORTED, "direction is %d: expected CONVOY_FORWARD (gradients are not built yet)",
+                       (int)p->direction);
     if (p->direction != CONVOY_FORWARD)
         return cv_fail(CONVOY_INVALID, "direction is %d: expected CONVOY_FORWARD", (int)p->direction);
     return CONVOY_OK;
@@ -142,9 +162,11 @@ convoy_status convoy_problem_check(const convoy_problem *p)
     if (status != CONVOY_OK || (status = check_fields(p)) != CONVOY_OK)
         return status;
     if (p->c % p->groups != 0)
-        return cv_fail(CONVOY_INVALID, "groups is %lld: expected a divisor of c = %lld", (long long)p->groups, (long long)p->c);
+        return cv_fail(CONVOY_INVALID, "groups is %lld: expected a divisor of c = %lld", (long long)p->groups,
+                       (long long)p->c);
     if (p->k % p->groups != 0)
-        return cv_fail(CONVOY_INVALID, "groups is %lld: expected a divisor of k = %lld", (long long)p->groups, (long long)p->k);
+        return cv_fail(CONVOY_INVALID, "groups is %lld: expected a divisor of k = %lld", (long long)p->groups,
+                       (long long)p->k);
     if ((status = cv_problem_sizes(p, &P, &Q)) != CONVOY_OK)
         return status;
     const int64_t x[4] = {p->n, p->c, p->h, p->w}, y[4] = {p->n, p->k, P, Q};
@@ -155,12 +177,13 @@ convoy_status convoy_problem_check(const convoy_problem *p)
     } tensor[] = {{"x", x}, {"w", w}, {"y", y}};
     for (int i = 0; i < 3; i++)
         if (!product_fits(tensor[i].size, 4, &unused))
-            return cv_fail(CONVOY_INVALID, "%s has %lld x %lld x %lld x %lld elements: expected at most %lld", tensor[i].name,
-                           (long long)tensor[i].size[0], (long long)tensor[i].size[1], (long long)tensor[i].size[2],
-                           (long long)tensor[i].size[3], (long long)most);
+            return cv_fail(CONVOY_INVALID, "%s has %lld x %lld x %lld x %lld elements: expected at most %lld",
+                           tensor[i].name, (long long)tensor[i].size[0], (long long)tensor[i].size[1],
+                           (long long)tensor[i].size[2], (long long)tensor[i].size[3], (long long)most);
     if (!p->strided)
         return CONVOY_OK;
-    if ((status = check_strides("x", x, p->x_stride, 0)) != CONVOY_OK || (status = check_strides("w", w, p->w_stride, 0)) != CONVOY_OK ||
+    if ((status = check_strides("x", x, p->x_stride, 0)) != CONVOY_OK ||
+        (status = check_strides("w", w, p->w_stride, 0)) != CONVOY_OK ||
         (status = check_strides("y", y, p->y_stride, 1)) != CONVOY_OK)
         return status;
     return check_distinct(y, p->y_stride);
@@ -184,7 +207,8 @@ double convoy_problem_flop(const convoy_problem *p)
     int64_t P, Q;
     if (convoy_problem_output(p, &P, &Q) != CONVOY_OK)
         return 0;
-    return 2.0 * (double)p->n * (double)p->k * (double)P * (double)Q * (double)(p->c / p->groups) * (double)p->r * (double)p->s;
+    return 2.0 * (double)p->n * (double)p->k * (double)P * (double)Q * (double)(p->c / p->groups) * (double)p->r *
+           (double)p->s;
 }
 
 static void pack(const int64_t size[4], int64_t stride[4])

@@ -15,8 +15,8 @@ struct reader {
 
 static convoy_status bad(const struct reader *in, const char *expected)
 {
-    return cv_fail(CONVOY_INVALID, "problem '%.120s': at character %d ('%.16s') expected %s", in->text, (int)(in->at - in->text) + 1,
-                   *in->at ? in->at : "the end", expected);
+    return cv_fail(CONVOY_INVALID, "problem '%.120s': at character %d ('%.16s') expected %s", in->text,
+                   (int)(in->at - in->text) + 1, *in->at ? in->at : "the end", expected);
 }
 
 static int skip(struct reader *in, const char *word)
@@ -57,7 +57,8 @@ static convoy_status sizes(struct reader *in, convoy_problem *p)
         char letter;
         int needed;
         int64_t *field;
-    } part[] = {{'n', 0, &p->n}, {'c', 1, &p->c}, {'h', 1, &p->h}, {'w', 0, &p->w}, {'k', 0, &p->k}, {'r', 1, &p->r}, {'s', 0, &p->s}};
+    } part[] = {{'n', 0, &p->n}, {'c', 1, &p->c}, {'h', 1, &p->h}, {'w', 0, &p->w},
+                {'k', 0, &p->k}, {'r', 1, &p->r}, {'s', 0, &p->s}};
     for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
         if (*in->at == part[i].letter) {
             in->at++;
@@ -125,9 +126,11 @@ static convoy_status pad_same(const struct reader *in, convoy_problem *p)
     if (p->stride_h != 1 || p->stride_w != 1)
         return cv_fail(CONVOY_INVALID, "problem '%.120s': _padsame with stride %lldx%lld: expected stride 1", in->text,
                        (long long)p->stride_h, (long long)p->stride_w);
-    if (p->r < 1 || p->s < 1 || __builtin_mul_overflow(p->r - 1, p->dil_h, &v) || __builtin_mul_overflow(p->s - 1, p->dil_w, &u))
-        return convoy_problem_check(p) == CONVOY_OK ? cv_fail(CONVOY_INVALID, "problem '%.120s': the padding overflows", in->text)
-                                                    : CONVOY_INVALID;
+    if (p->r < 1 || p->s < 1 || __builtin_mul_overflow(p->r - 1, p->dil_h, &v) ||
+        __builtin_mul_overflow(p->s - 1, p->dil_w, &u))
+        return convoy_problem_check(p) == CONVOY_OK
+                   ? cv_fail(CONVOY_INVALID, "problem '%.120s': the padding overflows", in->text)
+                   : CONVOY_INVALID;
     p->pad_t = v / 2, p->pad_b = v - v / 2;
     p->pad_l = u / 2, p->pad_r = u - u / 2;
     return CONVOY_OK;

@@ -31,7 +31,8 @@ static convoy_status unknown_engine(const char *field, const char *name, size_t 
 {
     char names[200];
     engine_names(names, sizeof names);
-    return cv_fail(CONVOY_INVALID, "%s is '%.*s': expected one of %s", field, (int)(length < 60 ? length : 60), name, names);
+    return cv_fail(CONVOY_INVALID, "%s is '%.*s': expected one of %s", field, (int)(length < 60 ? length : 60), name,
+                   names);
 }
 
 static convoy_status check_names(const convoy_plan_options *o)
@@ -60,7 +61,8 @@ static convoy_status check_options(const convoy_plan_options *o)
     if (o->math != CONVOY_MATH_FP32 && o->math != CONVOY_MATH_EXACT && o->math != CONVOY_MATH_MATCH)
         return cv_fail(CONVOY_INVALID, "math is %d: expected FP32, EXACT or MATCH", (int)o->math);
     if (!(o->rtol >= 0) || !(o->atol >= 0) || isinf(o->rtol) || isinf(o->atol))
-        return cv_fail(CONVOY_INVALID, "rtol is %g and atol %g: expected finite numbers of 0 or more", o->rtol, o->atol);
+        return cv_fail(CONVOY_INVALID, "rtol is %g and atol %g: expected finite numbers of 0 or more", o->rtol,
+                       o->atol);
     if (o->math == CONVOY_MATH_MATCH && o->rtol == 0 && o->atol == 0)
         return cv_fail(CONVOY_INVALID, "rtol and atol are 0: expected one above 0 with MATH_MATCH (or MATH_EXACT)");
     if (o->effort != CONVOY_ESTIMATE && o->effort != CONVOY_MEASURE)
@@ -74,7 +76,8 @@ static convoy_status check_options(const convoy_plan_options *o)
 static size_t tensor_bytes(const cv_request *q)
 {
     const convoy_problem *p = &q->p;
-    double bytes = 4.0 * ((double)p->n * (double)p->c * (double)p->h * (double)p->w + (double)p->k * (double)q->cg * (double)p->r * (double)p->s +
+    double bytes = 4.0 * ((double)p->n * (double)p->c * (double)p->h * (double)p->w +
+                          (double)p->k * (double)q->cg * (double)p->r * (double)p->s +
                           (double)p->n * (double)p->k * (double)q->P * (double)q->Q);
     return bytes < 9e18 ? (size_t)bytes : SIZE_MAX / 2;
 }
@@ -84,10 +87,12 @@ static size_t default_limit(const cv_request *q)
     const size_t mib = (size_t)1 << 20, bytes = tensor_bytes(q);
     if (q->machine->device == CONVOY_CPU)
         return bytes + 64 * mib;
-    return bytes < 128 * mib ? 512 * mib : 4 * (bytes < SIZE_MAX / 4 ? bytes : SIZE_MAX / 4); /* a GPU with room for the tensors has it for spectra */
+    /* A GPU with room for the tensors has it for their spectra. */
+    return bytes < 128 * mib ? 512 * mib : bytes < SIZE_MAX / 4 ? 4 * bytes : SIZE_MAX;
 }
 
-convoy_status cv_request_make(convoy_context *context, const convoy_problem *problem, const convoy_plan_options *o, cv_request *q)
+convoy_status cv_request_make(convoy_context *context, const convoy_problem *problem, const convoy_plan_options *o,
+                              cv_request *q)
 {
     memset(q, 0, sizeof *q);
     convoy_status status = convoy_problem_check(problem);
@@ -111,7 +116,8 @@ convoy_status cv_request_make(convoy_context *context, const convoy_problem *pro
     q->workspace_limit = o->workspace_limited ? o->workspace_limit_bytes : default_limit(q);
     const convoy_weights *g = o->weights;
     if (g && (g->k != q->p.k || g->cg != q->cg || g->r != q->p.r || g->s != q->p.s || g->groups != q->p.groups))
-        return cv_fail(CONVOY_INVALID, "weights were made for k%lld, c/g %lld, r%lld, s%lld, g%lld: expected those of the problem",
+        return cv_fail(CONVOY_INVALID,
+                       "weights were made for k%lld, c/g %lld, r%lld, s%lld, g%lld: expected those of the problem",
                        (long long)g->k, (long long)g->cg, (long long)g->r, (long long)g->s, (long long)g->groups);
     return CONVOY_OK;
 }
@@ -122,7 +128,8 @@ static int packed_w(const cv_request *q)
     return t[3] == 1 && t[2] == q->p.s && t[1] == q->p.r * q->p.s && t[0] == q->cg * t[1];
 }
 
-const char *cv_engine_declines(const cv_engine *e, const cv_request *q, const convoy_plan_options *o, char reason[CV_REASON_BYTES])
+const char *cv_engine_declines(const cv_engine *e, const cv_request *q, const convoy_plan_options *o,
+                               char reason[CV_REASON_BYTES])
 {
     const size_t named = o->engine ? strcspn(o->engine, ":") : 0;
     const int is_named = o->engine && strlen(e->name) == named && memcmp(e->name, o->engine, named) == 0;
@@ -136,7 +143,8 @@ const char *cv_engine_declines(const cv_engine *e, const cv_request *q, const co
     if (o->weights && o->weights->engine != e)
         return "the weights were prepared for another engine";
     if (q->math != CONVOY_MATH_FP32 && !(e->traits & CV_KEEPS_EXACT))
-        return q->math == CONVOY_MATH_EXACT ? "it does not keep the exact contract" : "it does not keep the match contract";
+        return q->math == CONVOY_MATH_EXACT ? "it does not keep the exact contract"
+                                            : "it does not keep the match contract";
     if (q->deterministic && (e->traits & CV_UNSTABLE_BITS))
         return "its bits may change from run to run and deterministic was asked";
     if ((e->traits & CV_PACKED_ONLY) && q->p.strided)
@@ -180,7 +188,8 @@ static int offered(const cv_engine *e, const cv_request *q, const convoy_plan_op
     return 0;
 }
 
-int cv_rank(const cv_request *q, const convoy_plan_options *o, cv_choice *list, int capacity, char reason[CV_REASON_BYTES])
+int cv_rank(const cv_request *q, const convoy_plan_options *o, cv_choice *list, int capacity,
+            char reason[CV_REASON_BYTES])
 {
     int count = 0;
     cv_candidate candidate[CV_CANDIDATES];
@@ -202,7 +211,7 @@ int cv_rank(const cv_request *q, const convoy_plan_options *o, cv_choice *list, 
         const int named = !o->engine || strncmp((*e)->name, o->engine, strcspn(o->engine, ":")) == 0;
         if (!kept && (*e)->device == q->machine->device && named)
             snprintf(reason, CV_REASON_BYTES, "%s declined because %s", (*e)->name,
-                     declined ? declined
+                     declined                              ? declined
                      : o->engine && strchr(o->engine, ':') ? "it does not offer that candidate here"
                                                            : "it needs more workspace than the limit");
     }

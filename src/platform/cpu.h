@@ -8,8 +8,8 @@ typedef enum cv_isa { CV_SCALAR = 0, CV_AVX2 = 1, CV_AVX512 = 2 } cv_isa;
 
 typedef struct cv_cpu {
     char model[96];
-    cv_isa isa;   /* the best that processor and operating system offer */
-    int cores;    /* that this process may run on */
+    cv_isa isa;                          /* the best that processor and operating system offer */
+    int cores;                           /* that this process may run on */
     size_t l1_bytes, l2_bytes, l3_bytes; /* data caches: a core's, a core's, and the one that cores share; never 0 */
 } cv_cpu;
 

@@ -4,10 +4,13 @@
 
 #include "convoy/convoy.h"
 
-/* The allocator used when the caller gives none: 64-byte aligned, large blocks on huge pages where the system has them. */
+/* The allocator used when the caller gives none: 64-byte aligned, large blocks on huge pages where there are some. */
 extern const convoy_allocator cv_default_allocator;
 
-static inline void *cv_alloc(const convoy_allocator *memory, size_t bytes) { return memory->alloc(memory->user, bytes); }
+static inline void *cv_alloc(const convoy_allocator *memory, size_t bytes)
+{
+    return memory->alloc(memory->user, bytes);
+}
 static inline void cv_free(const convoy_allocator *memory, void *block)
 {
     if (block)

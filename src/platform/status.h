@@ -1,5 +1,5 @@
-/* Failure in one expression: return cv_fail(CONVOY_INVALID, "stride_h is %lld: expected 1 or more", ...). The text is kept for
- * the calling thread and read through convoy_last_message(). */
+/* Failure in one expression: return cv_fail(CONVOY_INVALID, "stride_h is %lld: expected 1 or more", ...). The text is
+ * kept for the calling thread and read through convoy_last_message(). */
 #ifndef CV_STATUS_H
 #define CV_STATUS_H
 

@@ -21,21 +21,22 @@ enum { SPINS = 4000 };
 struct cv_pool {
     int threads;
     convoy_allocator memory;
-    atomic_flag taken;        /* held by the caller whose loop the workers are on */
-    pid_t owner;              /* the process that the workers live in; 0: not started */
-    /* Loops so far in the upper 32 bits, then OPEN while workers may still join the current one, then how many are in it. The
-     * caller closes the loop when no task is left and waits only for those that joined: one still asleep delays nobody. */
+    atomic_flag taken; /* held by the caller whose loop the workers are on */
+    pid_t owner;       /* the process that the workers live in; 0: not started */
+    /* Loops so far in the upper 32 bits, then OPEN while workers may still join the current one, then how many are in
+     * it. The caller closes the loop when no task is left and waits only for those that joined: one still asleep delays
+     * nobody. */
     _Atomic uint64_t state;
     atomic_int sleepers;
-    pthread_mutex_t lock;     /* for sleeping and waking only */
+    pthread_mutex_t lock; /* for sleeping and waking only */
     pthread_cond_t wake;
     atomic_int quit;
     cv_work_fn work;
     void *user;
     int64_t tasks;
     _Atomic int64_t next;
-    int started;              /* workers that exist */
-    pthread_t handle[];       /* threads - 1 */
+    int started;        /* workers that exist */
+    pthread_t handle[]; /* threads - 1 */
 };
 
 static const uint64_t OPEN = (uint64_t)1 << 31;

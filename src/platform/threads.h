@@ -1,10 +1,10 @@
 /* A pool of threads for parallel loops.
  *
- * cv_pool_run calls work(user, task, thread) once for every task in 0..tasks-1, and returns when all are done. Tasks are handed
- * out in ascending order, one at a time. thread is in 0..cv_pool_threads-1 and unique among the calls that run at one
- * moment, so it may index scratch memory. When another caller has the pool, or in the child of a fork, the calling thread
- * does all tasks itself (thread = 0): nobody waits for anybody. Workers run with the floating-point mode of
- * cv_fpenv_enter. The pool may be shared by any number of threads. */
+ * cv_pool_run calls work(user, task, thread) once for every task in 0..tasks-1, and returns when all are done. Tasks
+ * are handed out in ascending order, one at a time. thread is in 0..cv_pool_threads-1 and unique among the calls that
+ * run at one moment for one cv_pool_run, so it may index scratch memory. When another caller has the pool, or in the
+ * child of a fork, the calling thread does all tasks itself (thread = 0): nobody waits for anybody. Workers run with
+ * the floating-point mode of cv_fpenv_enter. The pool may be shared by any number of threads. */
 #ifndef CV_THREADS_H
 #define CV_THREADS_H
 
