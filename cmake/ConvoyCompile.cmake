@@ -11,14 +11,16 @@ set(CMAKE_C_VISIBILITY_PRESET hidden)
 # FMA is written out where it is meant, so the compiler must not make more of them: contracts are about bits.
 add_library(convoy_flags INTERFACE)
 target_compile_options(convoy_flags INTERFACE
-    $<$<COMPILE_LANGUAGE:C>:-ffp-contract=off -fno-math-errno -fno-trapping-math -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes>
+    $<$<COMPILE_LANGUAGE:C>:-ffp-contract=off -fno-math-errno -fno-trapping-math>
+    $<$<COMPILE_LANGUAGE:C>:-Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes>
     $<$<AND:$<COMPILE_LANGUAGE:C>,$<BOOL:${CONVOY_WERROR}>>:-Werror>)
 target_compile_definitions(convoy_flags INTERFACE _GNU_SOURCE)
 if(CMAKE_BUILD_TYPE STREQUAL "RelWithDebInfo")
     set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O3 -g1 -DNDEBUG")
 endif()
 if(CONVOY_SANITIZE)
-    add_compile_options($<$<COMPILE_LANGUAGE:C>:-fsanitize=${CONVOY_SANITIZE}> $<$<COMPILE_LANGUAGE:C>:-fno-omit-frame-pointer>
+    add_compile_options($<$<COMPILE_LANGUAGE:C>:-fsanitize=${CONVOY_SANITIZE}>
+                        $<$<COMPILE_LANGUAGE:C>:-fno-omit-frame-pointer>
                         $<$<COMPILE_LANGUAGE:C>:-fno-sanitize-recover=all>)
     add_link_options(-fsanitize=${CONVOY_SANITIZE})
 endif()
