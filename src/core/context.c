@@ -87,10 +87,20 @@ static convoy_status fill_machine(const convoy_context_options *o, cv_machine *m
     return cv_device_list[o->device]->probe(o->device_index, m);
 }
 
+void cv_machine_versions(const cv_machine *m, char *text, size_t bytes)
+{
+    m->ops->versions(m, text, bytes);
+    for (const cv_engine *const *e = cv_engines; *e; e++) {
+        const size_t n = strlen(text);
+        if ((*e)->device == m->device && (*e)->library && n + 1 < bytes)
+            (*e)->library(text + n, bytes - n);
+    }
+}
+
 static void write_info(const cv_machine *m, const char *wisdom, char *text)
 {
     size_t n = 0;
-#define PUT(...) (n += (size_t)snprintf(text + n, INFO_BYTES - n, __VA_ARGS__), n = n < INFO_BYTES ? n : INFO_BYTES - 1)
+#define PUT(...) (n += (size_t)snprintf(text + n, n < INFO_BYTES ? INFO_BYTES - n : 0, __VA_ARGS__))
     PUT("version: %s\ndevice: %s\n", convoy_version(), m->ops->name);
     if (m->device == CONVOY_CUDA) {
         PUT("gpu: %s\ngpu_index: %d\ncompute_capability: %d.%d\nmultiprocessors: %d\n", m->gpu_name, m->device_index,
@@ -101,7 +111,8 @@ static void write_info(const cv_machine *m, const char *wisdom, char *text)
     PUT("cpu: %s\nisa: %s\nthreads: %d\nl1_bytes: %zu\nl2_bytes: %zu\nl3_bytes: %zu\n", m->cpu.model,
         cv_isa_name(m->cpu.isa), m->threads, m->cpu.l1_bytes, m->cpu.l2_bytes, m->cpu.l3_bytes);
     PUT("wisdom: %s\n", wisdom ? wisdom : "off");
-    m->ops->versions(m, text + n, INFO_BYTES - n);
+    if (n < INFO_BYTES)
+        cv_machine_versions(m, text + n, INFO_BYTES - n);
 #undef PUT
 }
 

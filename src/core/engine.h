@@ -82,7 +82,7 @@ typedef struct cv_engine {
 
     /* NULL: accepted. Else the words that complete "declined because ...": a constant, or text written to reason. Must
      * not be expensive (a vendor library is opened once). Core has already checked traits, device and the problem.
-     * Empty problems (N, K, C, H or W zero) never reach an engine: core answers them. */
+     * Empty problems (N, K, P or Q zero; C zero) never reach an engine: core answers them. */
     const char *(*refuse)(const cv_request *request, char reason[CV_REASON_BYTES]);
 
     /* Writes at most capacity candidates, likely best ones first; returns how many. At least one when accepted; those
@@ -105,6 +105,11 @@ typedef struct cv_engine {
     /* Computes y. Thread-safe on one state. Allocates nothing, takes no lock. CUDA: only enqueues, unless phases is
      * given. The floating-point mode of the calling thread has been set by core. */
     convoy_status (*execute)(const void *state, const cv_exec *run);
+
+    /* Writes the name and version of the vendor library that was found as a "key: value" line, nothing when there is
+     * none. It goes into wisdom's fingerprint. NULL without such a library (and for CUDA engines, whose device's
+     * versions function does it). */
+    void (*library)(char *text, size_t bytes);
 } cv_engine;
 
 /* The engines of this build, in the order of src/engines/CMakeLists.txt; ends with NULL. */

@@ -1,7 +1,5 @@
-/* Timing one plan by the rules of docs/benchmarking.md: fresh normal(0,1) data, cold caches, medians.
- *
- * CPU: x, w, y rotate over enough sets of buffers that together exceed twice the L2 of all threads, so that no run finds its
- * tensors there; L3 is left alone. GPU: the device's timer overwrites L2 before each run. */
+/* CPU: x, w, y rotate over enough sets of buffers that together exceed twice the L2 of all threads, so that no run
+ * finds its tensors there; L3 is left alone. GPU: the device's timer overwrites L2 before each run. */
 #include "measure.h"
 #include "noise.h"
 
@@ -10,23 +8,18 @@
 
 enum { MOST_SETS = 16, MOST_RUNS = 101 };
 
-struct buffers {
+struct cv_bench {
     const cv_machine *m;
-    convoy_weights *weights;
+    const cv_request *request;
+    void *timer;
     float *bias;
     void *workspace;
     size_t workspace_bytes;
-    int sets;
+    int64_t x_origin, w_origin, y_origin;
+    int sets, next;
     float *x[MOST_SETS], *w[MOST_SETS], *y[MOST_SETS];
-    void *timer;
 };
 
-struct call {
-    const convoy_plan *plan;
-    convoy_args args;
-};
-
-/* Floats from a tensor's first address to past its last, and how far its element 0 lies from the first. */
 void cv_tensor_extent(const int64_t size[4], const int64_t stride[4], int64_t *floats, int64_t *origin)
 {
     int64_t low = 0, high = 0;
@@ -56,58 +49,128 @@ static convoy_status device_noise(const cv_machine *m, int64_t floats, uint64_t 
     return status;
 }
 
-static void release(struct buffers *b)
+/* Every page of y is touched here rather than in the first timed run. */
+static convoy_status blank(const cv_machine *m, int64_t floats, float **out)
 {
-    for (int i = 0; i < b->sets; i++) {
+    convoy_status status = m->ops->alloc(m, (size_t)floats * sizeof(float), (void **)out);
+    if (status == CONVOY_OK && m->device == CONVOY_CPU)
+        memset(*out, 0, (size_t)floats * sizeof(float));
+    return status;
+}
+
+static convoy_status fill(cv_bench *b)
+{
+    const cv_request *q = b->request;
+    const convoy_problem *p = &q->p;
+    const cv_machine *m = b->m;
+    const int64_t xs[4] = {p->n, p->c, p->h, p->w}, ws[4] = {p->k, q->cg, p->r, p->s}, ys[4] = {p->n, p->k, q->P, q->Q};
+    int64_t nx, nw, ny;
+    cv_tensor_extent(xs, p->x_stride, &nx, &b->x_origin);
+    cv_tensor_extent(ws, p->w_stride, &nw, &b->w_origin);
+    cv_tensor_extent(ys, p->y_stride, &ny, &b->y_origin);
+    int sets = 1;
+    if (m->device == CONVOY_CPU) {
+        const double want = 2.0 * (double)m->cpu.l2_bytes * m->threads / (4.0 * (double)(nx + nw + ny));
+        sets = want > MOST_SETS - 1 ? MOST_SETS : 1 + (int)want;
+    }
+    convoy_status status = m->ops->bind(m);
+    if (status == CONVOY_OK)
+        status = m->ops->timer_create(m, &b->timer);
+    for (; b->sets < sets && status == CONVOY_OK; b->sets++) {
+        const int i = b->sets;
+        status = device_noise(m, nx, (uint64_t)(3 * i + 1), &b->x[i]);
+        if (status == CONVOY_OK)
+            status = device_noise(m, nw, (uint64_t)(3 * i + 2), &b->w[i]);
+        if (status == CONVOY_OK)
+            status = blank(m, ny, &b->y[i]);
+    }
+    if (status == CONVOY_OK && q->bias)
+        status = device_noise(m, p->k, 7, &b->bias);
+    return status;
+}
+
+convoy_status cv_bench_open(const cv_request *request, cv_bench **bench)
+{
+    cv_bench *b = cv_alloc(&request->machine->memory, sizeof *b);
+    *bench = NULL;
+    if (!b)
+        return cv_fail(CONVOY_OUT_OF_MEMORY, "out of memory: a timer");
+    memset(b, 0, sizeof *b);
+    b->m = request->machine;
+    b->request = request;
+    convoy_status status = fill(b);
+    if (status == CONVOY_OK)
+        *bench = b;
+    else
+        cv_bench_close(b);
+    return status;
+}
+
+void cv_bench_close(cv_bench *b)
+{
+    if (!b)
+        return;
+    for (int i = 0; i < MOST_SETS; i++) {
         b->m->ops->free(b->m, b->x[i]);
         b->m->ops->free(b->m, b->w[i]);
         b->m->ops->free(b->m, b->y[i]);
     }
     b->m->ops->free(b->m, b->bias);
     b->m->ops->free(b->m, b->workspace);
-    convoy_weights_destroy(b->weights);
     if (b->timer)
         b->m->ops->timer_destroy(b->m, b->timer);
+    cv_free(&b->m->memory, b);
 }
 
-static convoy_status acquire(const convoy_plan *plan, struct buffers *b)
+convoy_status cv_bench_prepare(cv_bench *b, const convoy_plan *plan, convoy_weights **weights)
 {
-    const cv_request *q = &plan->request;
-    const convoy_problem *p = &q->p;
-    const cv_machine *m = b->m;
-    const int64_t xs[4] = {p->n, p->c, p->h, p->w}, ws[4] = {p->k, q->cg, p->r, p->s}, ys[4] = {p->n, p->k, q->P, q->Q};
-    int64_t nx, nw, ny, ox, ow, oy;
-    cv_tensor_extent(xs, p->x_stride, &nx, &ox);
-    cv_tensor_extent(ws, p->w_stride, &nw, &ow);
-    cv_tensor_extent(ys, p->y_stride, &ny, &oy);
-    int sets = 1;
-    if (m->device == CONVOY_CPU) {
-        const double want = 2.0 * (double)m->cpu.l2_bytes * m->threads / (4.0 * (double)(nx + nw + ny));
-        sets = want > MOST_SETS - 1 ? MOST_SETS : 1 + (int)want;
-    }
-    convoy_status status = m->ops->timer_create(m, &b->timer);
-    for (int i = 0; i < sets && status == CONVOY_OK; i++) {
-        b->sets = i + 1;
-        status = device_noise(m, nx, (uint64_t)(3 * i + 1), &b->x[i]);
-        if (status == CONVOY_OK)
-            status = device_noise(m, nw, (uint64_t)(3 * i + 2), &b->w[i]);
-        if (status == CONVOY_OK)
-            status = m->ops->alloc(m, (size_t)ny * sizeof(float), (void **)&b->y[i]);
-    }
-    if (status == CONVOY_OK && q->bias)
-        status = device_noise(m, p->k, 7, &b->bias);
-    b->workspace_bytes = convoy_plan_workspace_bytes(plan);
-    if (status == CONVOY_OK && b->workspace_bytes)
-        status = m->ops->alloc(m, b->workspace_bytes, &b->workspace);
-    if (status == CONVOY_OK && q->prepared)
-        status = convoy_weights_create(plan, b->w[0] + ow, NULL, &b->weights);
-    return status;
+    *weights = NULL;
+    return b->request->prepared ? convoy_weights_create(plan, b->w[0] + b->w_origin, NULL, weights) : CONVOY_OK;
 }
+
+static convoy_status reserve(cv_bench *b, size_t bytes)
+{
+    if (bytes <= b->workspace_bytes)
+        return CONVOY_OK;
+    b->m->ops->free(b->m, b->workspace);
+    b->workspace = NULL;
+    b->workspace_bytes = 0;
+    convoy_status status = b->m->ops->alloc(b->m, bytes, &b->workspace);
+    if (status != CONVOY_OK)
+        return status;
+    b->workspace_bytes = bytes;
+    if (b->m->device == CONVOY_CPU)
+        memset(b->workspace, 0, bytes); /* its pages too are the caller's affair */
+    return CONVOY_OK;
+}
+
+struct call {
+    const convoy_plan *plan;
+    convoy_args args;
+};
 
 static convoy_status run_once(void *user)
 {
     struct call *call = user;
     return convoy_execute(call->plan, &call->args);
+}
+
+convoy_status cv_bench_run(cv_bench *b, const convoy_plan *plan, const convoy_weights *weights, double *seconds)
+{
+    convoy_status status = reserve(b, convoy_plan_workspace_bytes(plan));
+    if (status != CONVOY_OK)
+        return status;
+    const int set = b->next++ % b->sets;
+    struct call call = {plan,
+                        {.struct_bytes = sizeof(convoy_args),
+                         .bias = b->bias,
+                         .weights = weights,
+                         .workspace = b->workspace,
+                         .workspace_bytes = b->workspace_bytes}};
+    call.args.x = b->x[set] + b->x_origin;
+    call.args.w = weights ? NULL : b->w[set] + b->w_origin;
+    call.args.y = b->y[set] + b->y_origin;
+    return b->m->ops->timer_run(b->m, b->timer, run_once, &call, seconds);
 }
 
 static int ascending(const void *a, const void *b)
@@ -116,58 +179,57 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static convoy_status time_runs(const convoy_plan *plan, struct buffers *b, double limit_s, convoy_timing *timing)
+void cv_timing_of(double *seconds, int runs, convoy_timing *timing)
 {
-    const cv_machine *m = b->m;
-    const convoy_problem *p = &plan->request.p;
-    const cv_request *q = &plan->request;
-    const int64_t xs[4] = {p->n, p->c, p->h, p->w}, ws[4] = {p->k, q->cg, p->r, p->s}, ys[4] = {p->n, p->k, q->P, q->Q};
-    int64_t unused, ox, ow, oy;
-    cv_tensor_extent(xs, p->x_stride, &unused, &ox);
-    cv_tensor_extent(ws, p->w_stride, &unused, &ow);
-    cv_tensor_extent(ys, p->y_stride, &unused, &oy);
-    const int least = m->device == CONVOY_CPU ? 5 : 20, warm = 2;
-    double seconds[MOST_RUNS], first = cv_now_s();
+    memset(timing, 0, sizeof *timing);
+    if (runs < 1)
+        return;
+    qsort(seconds, (size_t)runs, sizeof *seconds, ascending);
+    timing->runs = runs;
+    timing->median_s = runs % 2 ? seconds[runs / 2] : 0.5 * (seconds[runs / 2 - 1] + seconds[runs / 2]);
+    timing->p10_s = seconds[(runs - 1) / 10];
+    timing->p90_s = seconds[(9 * (runs - 1) + 9) / 10];
+}
+
+static convoy_status time_runs(cv_bench *b, const convoy_plan *plan, const convoy_weights *weights, double limit_s,
+                               convoy_timing *timing)
+{
+    const int least = b->m->device == CONVOY_CPU ? 5 : 20, warm = 2;
+    double seconds[MOST_RUNS], from = cv_now_s();
     int runs = 0;
     for (int i = 0; runs < MOST_RUNS; i++) {
-        const int set = i % b->sets;
-        struct call call = {plan, {.struct_bytes = sizeof(convoy_args), .x = b->x[set] + ox, .y = b->y[set] + oy, .bias = b->bias,
-                                   .workspace = b->workspace, .workspace_bytes = b->workspace_bytes}};
-        call.args.w = q->prepared ? NULL : b->w[set] + ow;
-        call.args.weights = b->weights;
         double s;
-        convoy_status status = m->ops->timer_run(m, b->timer, run_once, &call, &s);
+        convoy_status status = cv_bench_run(b, plan, weights, &s);
         if (status != CONVOY_OK)
             return status;
-        const double spent = cv_now_s() - first;
+        const double spent = cv_now_s() - from;
         if (i < warm && spent < limit_s) {
             if (i == warm - 1)
-                first = cv_now_s();
+                from = cv_now_s();
             continue;
         }
         seconds[runs++] = s;
         if ((spent > limit_s && runs >= least) || spent > 10 * limit_s)
             break;
     }
-    qsort(seconds, (size_t)runs, sizeof *seconds, ascending);
-    timing->runs = runs;
-    timing->median_s = runs % 2 ? seconds[runs / 2] : 0.5 * (seconds[runs / 2 - 1] + seconds[runs / 2]);
-    timing->p10_s = seconds[(runs - 1) / 10];
-    timing->p90_s = seconds[(9 * (runs - 1) + 9) / 10];
+    cv_timing_of(seconds, runs, timing);
     return CONVOY_OK;
 }
 
 convoy_status cv_measure(const convoy_plan *plan, double time_limit_s, convoy_timing *timing)
 {
-    struct buffers b = {.m = &plan->shared->machine};
+    cv_bench *bench;
+    convoy_weights *weights = NULL;
     memset(timing, 0, sizeof *timing);
     if (plan->empty)
         return CONVOY_OK;
-    convoy_status status = b.m->ops->bind(b.m);
+    convoy_status status = cv_bench_open(&plan->request, &bench);
+    if (status != CONVOY_OK)
+        return status;
+    status = cv_bench_prepare(bench, plan, &weights);
     if (status == CONVOY_OK)
-        status = acquire(plan, &b);
-    if (status == CONVOY_OK)
-        status = time_runs(plan, &b, time_limit_s > 0 ? time_limit_s : 1.0, timing);
-    release(&b);
+        status = time_runs(bench, plan, weights, time_limit_s > 0 ? time_limit_s : 1.0, timing);
+    convoy_weights_destroy(weights);
+    cv_bench_close(bench);
     return status;
 }

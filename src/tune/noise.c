@@ -1,5 +1,5 @@
-/* Test data: a counter hashed by the SplitMix64 finaliser (Steele, Lea, Flood 2014), two draws at a time through Box and Muller's
- * transform. Any position can be computed alone, so threads need no state. */
+/* Test data: a counter hashed by the SplitMix64 finaliser (Steele, Lea, Flood 2014), two draws at a time through Box
+ * and Muller's transform. Any position can be computed alone, so threads need no state. */
 #include "noise.h"
 
 #include <math.h>
@@ -26,7 +26,8 @@ static void fill_block(void *user, int64_t task, int thread)
     const int64_t from = task * BLOCK, to = from + BLOCK < f->floats ? from + BLOCK : f->floats;
     for (int64_t i = from; i < to; i += 2) {
         const uint64_t bits = mix((uint64_t)i * 0x9e3779b97f4a7c15u + mix(f->seed));
-        const float u = ((float)(uint32_t)(bits >> 40) + 0.5f) * 0x1p-24f, v = (float)(uint32_t)(bits & 0xffffff) * 0x1p-24f;
+        const float u = ((float)(uint32_t)(bits >> 40) + 0.5f) * 0x1p-24f,
+                    v = (float)(uint32_t)(bits & 0xffffff) * 0x1p-24f;
         const float radius = sqrtf(-2.0f * logf(u)), angle = 6.28318530718f * v;
         f->out[i] = radius * cosf(angle);
         if (i + 1 < to)
