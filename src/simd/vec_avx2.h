@@ -58,6 +58,21 @@ static inline float vf_hmax(vf a)
     m = _mm_max_ps(m, _mm_movehl_ps(m, m));
     return _mm_cvtss_f32(_mm_max_ss(m, _mm_movehdup_ps(m)));
 }
+static inline vf vf_load_between(const float *p, int a, int b)
+{
+    return _mm256_maskload_ps(p, _mm256_andnot_si256(cv_mask_n(a), cv_mask_n(b)));
+}
+static inline vf vf_maxmag(vf acc, vf a)
+{
+    __m256i mag = _mm256_and_si256(_mm256_castps_si256(a), _mm256_set1_epi32(0x7fffffff));
+    return _mm256_castsi256_ps(_mm256_max_epi32(_mm256_castps_si256(acc), mag));
+}
+static inline vf vf_minmag(vf acc, vf a)
+{
+    __m256i mag = _mm256_and_si256(_mm256_castps_si256(a), _mm256_set1_epi32(0x7fffffff));
+    mag = _mm256_or_si256(mag, _mm256_cmpeq_epi32(mag, _mm256_setzero_si256()));
+    return _mm256_castsi256_ps(_mm256_min_epu32(_mm256_castps_si256(acc), mag));
+}
 static inline void vf_prefetch(const float *p) { _mm_prefetch((const char *)p, _MM_HINT_T0); }
 
 static inline void vf_transpose(vf *m)

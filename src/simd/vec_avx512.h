@@ -51,6 +51,21 @@ static inline vf vf_fms(vf a, vf b, vf c) { return _mm512_fmsub_ps(a, b, c); }
 static inline vf vf_max(vf a, vf b) { return _mm512_max_ps(a, b); }
 static inline vf vf_abs(vf a) { return _mm512_abs_ps(a); }
 static inline float vf_hmax(vf a) { return _mm512_reduce_max_ps(a); }
+static inline vf vf_load_between(const float *p, int a, int b)
+{
+    return _mm512_maskz_loadu_ps(cv_mask_n(b) & (__mmask16)~cv_mask_n(a), p);
+}
+static inline vf vf_maxmag(vf acc, vf a)
+{
+    __m512i mag = _mm512_and_si512(_mm512_castps_si512(a), _mm512_set1_epi32(0x7fffffff));
+    return _mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(acc), mag));
+}
+static inline vf vf_minmag(vf acc, vf a)
+{
+    __m512i mag = _mm512_and_si512(_mm512_castps_si512(a), _mm512_set1_epi32(0x7fffffff));
+    __mmask16 nonzero = _mm512_test_epi32_mask(mag, mag);
+    return _mm512_castsi512_ps(_mm512_mask_min_epu32(_mm512_castps_si512(acc), nonzero, _mm512_castps_si512(acc), mag));
+}
 static inline void vf_prefetch(const float *p) { _mm_prefetch((const char *)p, _MM_HINT_T0); }
 
 /* Four stages: 4-byte pairs, 8-byte pairs, then 128-bit quarters twice. */

@@ -16,6 +16,9 @@
  *   vf_fma(a,b,c) = a*b + c    vf_fnma(a,b,c) = c - a*b    vf_fms(a,b,c) = a*b - c
  *   vf_max vf_abs              for range scans; vf_max(a, b) returns b when either is NaN
  *   vf_hmax                    the largest lane
+ *   vf_load_between(p,a,b)     lanes a..b-1 of the vector at p; the others are +0 and their memory is not touched
+ *   vf_maxmag(acc, a)          the larger magnitude of each lane, by its bits: Inf above all numbers, NaN above Inf, kept for good
+ *   vf_minmag(acc, a)          the smaller magnitude of each lane, zeros of a passed over (start from +Inf)
  *   vf_transpose(m)            in-register transposition of a VL x VL block m[VL]
  *   vf_prefetch(p)             into L1
  */
@@ -58,6 +61,20 @@ static inline vf vf_fms(vf a, vf b, vf c) { return fmaf(a, b, -c); }
 static inline vf vf_max(vf a, vf b) { return a > b ? a : b; }
 static inline vf vf_abs(vf a) { return fabsf(a); }
 static inline float vf_hmax(vf a) { return a; }
+static inline vf vf_load_between(const float *p, int a, int b) { return a <= 0 && b > 0 ? *p : 0.0f; }
+static inline uint32_t cv_magnitude(float a)
+{
+    union {
+        float f;
+        uint32_t u;
+    } v = {a};
+    return v.u & 0x7fffffffu;
+}
+static inline vf vf_maxmag(vf acc, vf a) { return cv_magnitude(a) > cv_magnitude(acc) ? fabsf(a) : acc; }
+static inline vf vf_minmag(vf acc, vf a)
+{
+    return cv_magnitude(a) != 0 && cv_magnitude(a) < cv_magnitude(acc) ? fabsf(a) : acc;
+}
 static inline void vf_transpose(vf *m) { (void)m; }
 static inline void vf_prefetch(const float *p) { __builtin_prefetch(p); }
 

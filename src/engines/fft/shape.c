@@ -1,0 +1,150 @@
+/* From a candidate to sizes: tiles, chunks and workspace. */
+#include "fft.h"
+
+#include <string.h>
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t over(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static int64_t up(int64_t a, int64_t b) { return over(a, b) * b; }
+
+/* Floats from bin to bin: an odd number of cache lines, so that bins spread over the caches' sets. */
+static int64_t odd_lines(int64_t floats) { return (up(floats, 16) / 16 | 1) * 16; }
+static size_t line_bytes(int64_t floats) { return (size_t)up(floats, 16) * sizeof(float); }
+
+static int axis_make(cv_fft_axis *a, int tile)
+{
+    const int64_t room = tile - a->taps + 1;
+    if (room < a->stride)
+        return 0;
+    a->tile = tile;
+    a->step = (int)(room / a->stride * a->stride); /* tiles start on outputs that are kept */
+    const int64_t outs = a->stride > 1 ? (a->outs - 1) * a->stride + 1 : over(a->outs, a->dil);
+    if (outs < a->step)
+        a->step = (int)up(outs, a->stride);
+    a->tiles = over(outs, a->step);
+    a->cut = 0;
+    a->x_step = a->x_unit * a->dil;
+    a->y_step = a->y_unit * (a->stride > 1 ? 1 : a->dil);
+    if (a->tiles == 1) {
+        a->cut = tile;
+        for (int64_t phase = 0; phase < a->dil; phase++) {
+            cv_fft_span span;
+            cv_fft_span_of(a, phase, 0, &span);
+            a->cut = span.lo < a->cut ? span.lo : a->cut;
+        }
+    }
+    return 1;
+}
+
+/* Chunks of the dense ways: everything at once when it fits, else fewer output channels, else fewer tiles, else both. */
+static int dense_chunks(const cv_request *r, cv_fft_shape *s, size_t fixed)
+{
+    const int64_t vl = s->lanes, bins = s->tile.bins, cg = r->cg, kg = r->kg;
+    const int by_k = s->way == CV_FFT_LANES_K;
+    const int64_t t_unit = by_k ? 1 : vl, k_unit = by_k ? vl : 1;
+    const int64_t t_units = over(s->tiles, t_unit), k_units = over(kg, k_unit);
+    const double unit = (double)bins * 2 * (double)sizeof(float);
+    const double x1 = unit * (double)(cg * t_unit), w1 = r->prepared ? 0 : unit * (double)(cg * k_unit), o1 = unit * (double)vl;
+    /* Padding of a bin to an odd number of lines, and the guards' arrays. */
+    const double slack = (double)bins * 3 * 33 * 4 + 4096 + (double)(s->tiles * cg + kg * cg * 2 + s->tiles + kg + 64) * 4;
+    const double room = (double)r->workspace_limit - (double)fixed - slack;
+    if (room < x1 + w1 + o1)
+        return 0;
+    /* A block of output channels whose spectra stay in a good part of L3 costs nothing when it is large enough to reuse x. */
+    const double t_all = (double)t_units, k_all = (double)k_units;
+    double tc = t_all, kc = k_all;
+    s->k_outer = 0;
+    if (t_all * x1 + w1 + t_all * o1 <= room)
+        kc = (room - t_all * x1) / (w1 + t_all * o1);
+    else if (k_all * w1 + x1 + k_all * o1 <= room) {
+        tc = (room - k_all * w1) / (x1 + k_all * o1);
+        s->k_outer = 1;
+    } else { /* half of the room for w */
+        kc = room / 2 / (w1 + o1);
+        kc = kc < 1 ? 1 : kc;
+        tc = (room - kc * w1) / (x1 + kc * o1);
+        if (tc < 1)
+            return 0;
+    }
+    const int64_t t_chunks = over(t_units, least(t_units, (int64_t)tc)), k_chunks = over(k_units, least(k_units, (int64_t)kc));
+    s->tile_chunk = least(s->tiles, over(t_units, t_chunks) * t_unit);
+    s->k_chunk = least(kg, over(k_units, k_chunks) * k_unit);
+    return 1;
+}
+
+static void dense_sizes(const cv_request *r, cv_fft_shape *s)
+{
+    const int64_t vl = s->lanes, bins = s->tile.bins, cg = r->cg;
+    const int by_k = s->way == CV_FFT_LANES_K;
+    const int64_t rows = by_k ? s->tile_chunk : s->k_chunk, groups = over(by_k ? s->k_chunk : s->tile_chunk, vl);
+    s->row_imaginary = up(rows * cg, vl);
+    s->row_step = odd_lines(2 * s->row_imaginary);
+    s->vector_step = odd_lines(groups * cg * 2 * vl);
+    s->out_step = odd_lines(rows * groups * 2 * vl);
+    const size_t row = line_bytes(bins * s->row_step), vector = line_bytes(bins * s->vector_step);
+    s->x_bytes = by_k ? row : vector;
+    s->w_bytes = r->prepared ? 0 : by_k ? vector : row;
+    s->out_bytes = line_bytes(bins * s->out_step);
+    s->guard_bytes = line_bytes(up(s->tile_chunk, vl) * cg + vl) + 2 * line_bytes(up(s->k_chunk, vl) * cg + vl) +
+                     line_bytes(up(s->tile_chunk, vl)) + line_bytes(up(s->k_chunk, vl));
+}
+
+/* Pointwise: only w's spectra are kept, for as many channels as fit. */
+static int pointwise_chunks(const cv_request *r, cv_fft_shape *s, size_t fixed)
+{
+    const int64_t vl = s->lanes, c = r->p.c;
+    const int by_c = s->way == CV_FFT_POINT_C;
+    const int64_t units = by_c ? over(c, vl) : c;
+    const double per = (double)s->tile.bins * 2 * (double)(by_c ? vl : 1) * (double)r->kg * 4 + (double)(vl * r->kg * 4);
+    s->w_rows = by_c && !r->prepared && s->tiles == 1 && r->kg == 1;
+    s->c_chunk = units;
+    if (!r->prepared && !s->w_rows) {
+        const double fit = ((double)r->workspace_limit - (double)fixed - 4096) / per;
+        if (fit < 1)
+            return 0;
+        const int64_t chunks = over(units, fit < (double)units ? (int64_t)fit : units);
+        s->c_chunk = over(units, chunks);
+    }
+    const int64_t values = s->c_chunk * (by_c ? vl : 1) * r->kg; /* kernels */
+    s->w_bytes = r->prepared || s->w_rows ? 0 : line_bytes(values * s->tile.bins * 2);
+    s->guard_bytes = line_bytes(values + vl);
+    return 1;
+}
+
+int cv_fft_shape_make(const cv_request *r, const cv_candidate *candidate, cv_fft_shape *s)
+{
+    const convoy_problem *p = &r->p;
+    memset(s, 0, sizeof *s);
+    s->way = candidate->v[2];
+    s->lanes = candidate->v[3];
+    const cv_fft_kernels *kernels = cv_fft_kernels_of(r->machine->cpu.isa);
+    const int ty = candidate->v[0], tx = candidate->v[1];
+    if (s->lanes != kernels->lanes || s->way < 0 || s->way >= CV_FFT_WAYS || !cv_fft_line_has(ty) || !cv_fft_line_has(tx))
+        return 0;
+    const int point = s->way == CV_FFT_POINT_C || s->way == CV_FFT_POINT_T;
+    if (point && r->cg != 1)
+        return 0;
+    s->tile.ty = ty, s->tile.tx = tx;
+    s->tile.ux = tx / 2 + 1;
+    s->tile.bins = (int64_t)ty * s->tile.ux;
+    s->y = (cv_fft_axis){.in = p->h, .taps = p->r, .outs = r->P, .pad = p->pad_t, .stride = p->stride_h, .dil = p->dil_h,
+                         .x_unit = p->x_stride[2], .y_unit = p->y_stride[2]};
+    s->x = (cv_fft_axis){.in = p->w, .taps = p->s, .outs = r->Q, .pad = p->pad_l, .stride = p->stride_w, .dil = p->dil_w,
+                         .x_unit = p->x_stride[3], .y_unit = p->y_stride[3]};
+    if (!axis_make(&s->y, ty) || !axis_make(&s->x, tx))
+        return 0;
+    s->images = p->n * p->dil_h * p->dil_w;
+    s->tiles = s->images * s->y.tiles * s->x.tiles;
+    s->threads = r->machine->threads;
+    const int64_t half = (int64_t)kernels->half_floats(&s->tile), line = (int64_t)kernels->line_floats(&s->tile);
+    s->thread_bytes = line_bytes(half) * (point ? 2 : 1) + line_bytes(line) + (point ? 0 : line_bytes((int64_t)kernels->product_floats()));
+    const size_t fixed = s->thread_bytes * (size_t)s->threads + 64;
+    if (fixed > r->workspace_limit)
+        return 0;
+    if (point ? !pointwise_chunks(r, s, fixed) : !dense_chunks(r, s, fixed))
+        return 0;
+    if (!point)
+        dense_sizes(r, s);
+    s->workspace_bytes = fixed + s->x_bytes + s->w_bytes + s->out_bytes + s->guard_bytes;
+    return s->workspace_bytes <= r->workspace_limit;
+}
