@@ -118,6 +118,8 @@ static void columns_forward(const cv_fft_tile *t, const float *half, int rows, i
                 vf_stream(at + out.imaginary, vf_load(line + (size_t)v * 2 * VL + VL));
             }
     }
+    if (stream)
+        vf_stream_end();
 }
 
 static void columns_inverse(const cv_fft_tile *t, cv_fft_spectrum in, float *half, float *scratch)
@@ -154,14 +156,14 @@ static void combine(const cv_fft_tile *t, const float *a, const float *b, float 
 }
 
 /* Row i of the outputs, from a line whose real parts are VL floats every 2*VL. */
-static void store_row(const cv_fft_tile *t, const cv_fft_store *store, int i, int columns, const float *line, vf scale, vf bias)
+static void store_row(const cv_fft_tile *t, const cv_fft_store *store, int i, int columns, const float *line, vf scale, vf power, vf bias)
 {
     int at = -store->cut_x % t->tx;
     at += at < 0 ? t->tx : 0;
     for (int q = 0; q < columns; q += VL) {
         vf m[VL];
         for (int j = 0; j < VL; j++) {
-            m[j] = vf_fma(vf_load(line + (size_t)at * 2 * VL), scale, bias);
+            m[j] = vf_fma(vf_mul(vf_load(line + (size_t)at * 2 * VL), scale), power, bias);
             at += store->every_x;
             while (at >= t->tx)
                 at -= t->tx;
@@ -186,15 +188,16 @@ static void store_row(const cv_fft_tile *t, const cv_fft_store *store, int i, in
 static void rows_inverse(const cv_fft_tile *t, const float *half, const cv_fft_store *store, float *scratch)
 {
     float *line = scratch, *z = line + line_pitch(t), *spare = z + line_pitch(t);
-    float scales[VL] = {0}, biases[VL] = {0};
+    float scales[VL] = {0}, powers[VL] = {0}, biases[VL] = {0};
     int rows = 0, columns = 0;
     for (int l = 0; l < store->lanes; l++) {
         scales[l] = store->lane[l].scale;
+        powers[l] = store->lane[l].power;
         biases[l] = store->lane[l].bias;
         rows = store->lane[l].rows > rows ? store->lane[l].rows : rows;
         columns = store->lane[l].columns > columns ? store->lane[l].columns : columns;
     }
-    const vf scale = vf_load(scales), bias = vf_load(biases);
+    const vf scale = vf_load(scales), power = vf_load(powers), bias = vf_load(biases);
     int at = -store->cut_y % t->ty;
     at += at < 0 ? t->ty : 0;
     for (int i = 0; i < rows; i += 2) {
@@ -204,9 +207,9 @@ static void rows_inverse(const cv_fft_tile *t, const float *half, const cv_fft_s
         at = (at + store->every_y) % t->ty;
         combine(t, a, b, z);
         line_forward(&t->row, cvec_swapped(cvec_packed(z)), t->tx, cvec_swapped(cvec_packed(line)), spare);
-        store_row(t, store, i, columns, line, scale, bias);
+        store_row(t, store, i, columns, line, scale, power, bias);
         if (b)
-            store_row(t, store, i + 1, columns, line + VL, scale, bias);
+            store_row(t, store, i + 1, columns, line + VL, scale, power, bias);
     }
 }
 

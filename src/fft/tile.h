@@ -40,12 +40,12 @@ typedef struct cv_fft_load {
     float max[CV_FFT_LANES], min[CV_FFT_LANES]; /* out: largest and smallest non-zero magnitude (+Inf: none; NaN: as max) */
 } cv_fft_load;
 
-/* What a lane writes: outputs (0..rows-1, 0..columns-1) of its tile, y = scale * value + bias, to plane[offset + row*step_y + ...]. */
+/* What a lane writes: outputs (0..rows-1, 0..columns-1) of its tile, y = value * scale * power + bias, to plane[offset + row*step_y + ...]. */
 typedef struct cv_fft_sink {
     float *plane;
     int64_t offset;
     int rows, columns;
-    float scale, bias;
+    float scale, power, bias;
 } cv_fft_sink;
 
 typedef struct cv_fft_store {

@@ -22,6 +22,8 @@ static inline vf vf_load_n(const float *p, int n) { return _mm256_maskload_ps(p,
 static inline void vf_store_n(float *p, vf a, int n) { _mm256_maskstore_ps(p, cv_mask_n(n), a); }
 static inline void vf_stream(float *p, vf a) { _mm256_stream_ps(p, a); }
 
+static inline void vf_stream_end(void) { _mm_sfence(); }
+
 /* Plain loads: AVX2's gather is no faster, and this never touches a lane past n. */
 static inline vf vf_gather_n(const float *p, int64_t stride, int n)
 {

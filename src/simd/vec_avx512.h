@@ -19,6 +19,8 @@ static inline vf vf_load_n(const float *p, int n) { return _mm512_maskz_loadu_ps
 static inline void vf_store_n(float *p, vf a, int n) { _mm512_mask_storeu_ps(p, cv_mask_n(n), a); }
 static inline void vf_stream(float *p, vf a) { _mm512_stream_ps(p, a); }
 
+static inline void vf_stream_end(void) { _mm_sfence(); }
+
 /* Offsets are 64-bit: a stride may be large or negative. */
 static inline __m512i cv_offsets(int64_t first, int64_t stride)
 {

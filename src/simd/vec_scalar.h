@@ -10,6 +10,7 @@
  *   vf_load vf_store           unaligned, VL floats
  *   vf_load_n vf_store_n       the first n lanes (0 <= n <= VL); lanes past n load as +0 and no memory is touched for them
  *   vf_stream                  non-temporal store where there is one (aligned address), else vf_store
+ *   vf_stream_end              makes the streamed stores visible to other threads before what this one stores next
  *   vf_gather                  base[i * stride] for lane i, stride in floats; vf_gather_n the first n lanes
  *   vf_scatter_n               the inverse of vf_gather_n
  *   vf_add vf_sub vf_mul vf_neg
@@ -43,6 +44,7 @@ static inline void vf_store_n(float *p, vf a, int n)
         *p = a;
 }
 static inline void vf_stream(float *p, vf a) { *p = a; }
+static inline void vf_stream_end(void) { }
 static inline vf vf_gather(const float *p, int64_t stride) { return (void)stride, *p; }
 static inline vf vf_gather_n(const float *p, int64_t stride, int n) { return (void)stride, n > 0 ? *p : 0.0f; }
 static inline void vf_scatter_n(float *p, int64_t stride, vf a, int n)

@@ -1,3 +1,4 @@
+#include "chain/chain.h"
 #include "fft.h"
 
 static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
@@ -90,31 +91,21 @@ void cv_fft_tile_sink(const cv_fft_run *run, int64_t t, int64_t k, cv_fft_sink *
     store->cut_y = s->y.cut, store->cut_x = s->x.cut;
 }
 
-/* The chain of the `exact` contract over one tile's outputs: the value the direct sum gives, special values included. */
+/* Special values included: a box of the exact chain. A dilated axis has its tile's outputs one by one. */
 void cv_fft_direct(const cv_fft_run *run, int64_t t, int64_t k)
 {
-    const convoy_problem *p = &run->st->r.p;
-    const int64_t cg = run->st->r.cg, g = k / run->st->r.kg;
+    const cv_fft_state *st = run->st;
+    convoy_problem p = st->r.p;
     cv_fft_span y, x;
-    const int64_t n = place(&run->st->s, t, &y, &x);
-    for (int64_t i = 0; i < y.count; i++)
-        for (int64_t j = 0; j < x.count; j++) {
-            const int64_t pp = y.out + i * y.out_step, qq = x.out + j * x.out_step;
-            float sum = 0;
-            for (int64_t c = 0; c < cg; c++)
-                for (int64_t r = 0; r < p->r; r++) {
-                    const int64_t h = pp * p->stride_h + r * p->dil_h - p->pad_t;
-                    if (h < 0 || h >= p->h)
-                        continue;
-                    const float *row = run->x + (n * p->x_stride[0] + (g * cg + c) * p->x_stride[1] + h * p->x_stride[2]);
-                    const float *taps = run->w + (k * run->w_stride[0] + c * run->w_stride[1] + r * run->w_stride[2]);
-                    for (int64_t s = 0; s < p->s; s++) {
-                        const int64_t v = qq * p->stride_w + s * p->dil_w - p->pad_l;
-                        if (v >= 0 && v < p->w)
-                            sum = __builtin_fmaf(row[v * p->x_stride[3]], taps[s * run->w_stride[3]], sum);
-                    }
-                }
-            float *out = run->y + (n * p->y_stride[0] + k * p->y_stride[1] + pp * p->y_stride[2] + qq * p->y_stride[3]);
-            *out = run->bias ? sum + run->bias[k] : sum;
+    const int64_t n = place(&st->s, t, &y, &x);
+    for (int d = 0; d < 4; d++)
+        p.w_stride[d] = run->w_stride[d];
+    const cv_chain_io io = {run->x, run->w, run->bias, run->y};
+    for (int64_t i = 0; i < (y.out_step > 1 ? y.count : 1); i++)
+        for (int64_t j = 0; j < (x.out_step > 1 ? x.count : 1); j++) {
+            const int64_t p0 = y.out + i * y.out_step, q0 = x.out + j * x.out_step;
+            const cv_chain_box box = {n, n + 1, k, k + 1, p0, p0 + (y.out_step > 1 ? 1 : y.count),
+                                      q0, q0 + (x.out_step > 1 ? 1 : x.count)};
+            cv_chain_box_run(st->r.machine->cpu.isa, &p, &io, &box);
         }
 }
