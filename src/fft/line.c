@@ -8,7 +8,7 @@ static const struct {
     int radix;
     double ops;
 } butterflies[] = {{2, 4},   {3, 14},  {4, 16},  {5, 36},   {6, 40},   {8, 56},
-                   {9, 90}, {10, 92}, {12, 104}, {15, 180}, {16, 168}};
+                   {9, 90}, {10, 92}, {12, 104}, {15, 230}, {16, 300}};
 enum { RADICES = sizeof butterflies / sizeof butterflies[0] };
 
 static double pass_ops(int at, int n, int last)

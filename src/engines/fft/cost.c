@@ -71,8 +71,7 @@ int cv_fft_list(const cv_request *r, cv_candidate *list, int capacity)
     cv_candidate best[KEPT];
     const convoy_problem *p = &r->p;
     const int most = r->cg <= 4 ? CV_FFT_MAX : 160;
-    const int64_t y_outs = p->stride_h > 1 ? (r->P - 1) * p->stride_h + 1 : (r->P + p->dil_h - 1) / p->dil_h;
-    const int64_t x_outs = p->stride_w > 1 ? (r->Q - 1) * p->stride_w + 1 : (r->Q + p->dil_w - 1) / p->dil_w;
+    const int64_t y_outs = ((r->P - 1) * p->stride_h + p->dil_h) / p->dil_h, x_outs = ((r->Q - 1) * p->stride_w + p->dil_w) / p->dil_w;
     const int ny = sides(p->r, p->stride_h, y_outs + p->r - 1, most, ys), nx = sides(p->s, p->stride_w, x_outs + p->s - 1, most, xs);
     if (r->cg == 1) {
         ways[way_count++] = CV_FFT_POINT_C;

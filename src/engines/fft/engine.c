@@ -19,8 +19,6 @@ static const char *refuse(const cv_request *r, char *reason)
         snprintf(reason, CV_REASON_BYTES, "the kernel's side is %lld: its tiles reach %d", (long long)longest, CV_FFT_MAX);
         return reason;
     }
-    if ((p->stride_h > 1 && p->dil_h > 1) || (p->stride_w > 1 && p->dil_w > 1))
-        return "it does not combine a stride with a dilation along one axis";
     return NULL;
 }
 

@@ -19,10 +19,12 @@
 
 enum { CV_FFT_LANES_K, CV_FFT_LANES_T, CV_FFT_POINT_C, CV_FFT_POINT_T, CV_FFT_WAYS };
 
-/* One axis of the tiling. A dilated axis is dil interleaved images (phases) of stride-1 convolutions; a strided one is
- * computed at stride 1 and decimated on the way out. */
+/* One axis of the tiling. With dilation d and stride t, outputs p fall into d/gcd(d,t) phases; those of a phase read the elements of x
+ * at one remainder by d, with a stride of t/gcd(d,t) among them. Each phase is an image of its own without dilation; what is left
+ * of the stride is computed at 1 and decimated on the way out. */
 typedef struct cv_fft_axis {
-    int64_t in, taps, outs, pad, stride, dil;
+    int64_t in, taps, outs, pad;
+    int64_t dil, phases, stride; /* stride: within a phase */
     int tile, step;  /* the tile's side, and the stride-1 outputs it yields */
     int cut;         /* leading elements that exist in no tile: transforms run on tiles moved by as much */
     int64_t tiles;   /* that cover a phase */

@@ -6,10 +6,12 @@ static int64_t clamp(int64_t v, int64_t lo, int64_t hi) { return v < lo ? lo : v
 
 void cv_fft_span_of(const cv_fft_axis *a, int64_t phase, int64_t index, cv_fft_span *span)
 {
-    /* Outputs of this phase: p = phase + i*dil. They read x at i + r of the elements base, base + dil, base + 2*dil, ... from start on. */
-    const int64_t shift = phase - a->pad, start = floor_div(shift, a->dil), base = shift - start * a->dil;
+    /* Outputs p = phase + i*phases read x at i*stride + r of the elements base, base + dil, base + 2*dil, ... counted from start. */
+    const int64_t hop = a->dil / a->phases * a->stride, shift = phase * hop - a->pad; /* hop: the whole axis's stride */
+    const int64_t start = floor_div(shift, a->dil), base = shift - start * a->dil;
     const int64_t have = base < a->in ? (a->in - base + a->dil - 1) / a->dil : 0;
-    const int64_t outs = a->stride > 1 ? (a->outs - 1) * a->stride + 1 : (a->outs - phase + a->dil - 1) / a->dil;
+    const int64_t kept = phase < a->outs ? (a->outs - phase + a->phases - 1) / a->phases : 0;
+    const int64_t outs = kept > 0 ? (kept - 1) * a->stride + 1 : 0; /* at stride 1 */
     const int64_t i0 = index * a->step, left = clamp(outs - i0, 0, a->step), at = i0 + start;
     span->x_at = (base + at * a->dil) * a->x_unit;
     span->lo = (int)clamp(-at, 0, a->tile);
@@ -17,8 +19,8 @@ void cv_fft_span_of(const cv_fft_axis *a, int64_t phase, int64_t index, cv_fft_s
     if (span->hi < span->lo)
         span->hi = span->lo;
     span->count = (int)((left + a->stride - 1) / a->stride);
-    span->out = a->stride > 1 ? i0 / a->stride : phase + i0 * a->dil;
-    span->out_step = a->stride > 1 ? 1 : a->dil;
+    span->out = phase + i0 / a->stride * a->phases;
+    span->out_step = a->phases;
     span->y_at = span->out * a->y_unit;
 }
 
@@ -26,9 +28,9 @@ void cv_fft_span_of(const cv_fft_axis *a, int64_t phase, int64_t index, cv_fft_s
 static int64_t place(const cv_fft_shape *s, int64_t t, cv_fft_span *y, cv_fft_span *x)
 {
     const int64_t across = t % s->x.tiles, down = t / s->x.tiles % s->y.tiles, image = t / (s->x.tiles * s->y.tiles);
-    const int64_t phases = s->y.dil * s->x.dil;
-    cv_fft_span_of(&s->y, image % phases / s->x.dil, down, y);
-    cv_fft_span_of(&s->x, image % s->x.dil, across, x);
+    const int64_t phases = s->y.phases * s->x.phases;
+    cv_fft_span_of(&s->y, image % phases / s->x.phases, down, y);
+    cv_fft_span_of(&s->x, image % s->x.phases, across, x);
     return image / phases;
 }
 

@@ -11,23 +11,35 @@ static int64_t up(int64_t a, int64_t b) { return over(a, b) * b; }
 static int64_t odd_lines(int64_t floats) { return (up(floats, 16) / 16 | 1) * 16; }
 static size_t line_bytes(int64_t floats) { return (size_t)up(floats, 16) * sizeof(float); }
 
-static int axis_make(cv_fft_axis *a, int tile)
+static int64_t divisor(int64_t a, int64_t b)
 {
+    while (b) {
+        const int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+static int axis_make(cv_fft_axis *a, int tile, int64_t stride, int64_t dil)
+{
+    const int64_t common = divisor(stride, dil);
+    a->dil = dil, a->phases = dil / common, a->stride = stride / common;
     const int64_t room = tile - a->taps + 1;
     if (room < a->stride)
         return 0;
     a->tile = tile;
     a->step = (int)(room / a->stride * a->stride); /* tiles start on outputs that are kept */
-    const int64_t outs = a->stride > 1 ? (a->outs - 1) * a->stride + 1 : over(a->outs, a->dil);
+    const int64_t outs = (over(a->outs, a->phases) - 1) * a->stride + 1; /* of phase 0, the longest */
     if (outs < a->step)
         a->step = (int)up(outs, a->stride);
     a->tiles = over(outs, a->step);
     a->cut = 0;
     a->x_step = a->x_unit * a->dil;
-    a->y_step = a->y_unit * (a->stride > 1 ? 1 : a->dil);
+    a->y_step = a->y_unit * a->phases;
     if (a->tiles == 1) {
         a->cut = tile;
-        for (int64_t phase = 0; phase < a->dil; phase++) {
+        for (int64_t phase = 0; phase < a->phases && phase < a->outs; phase++) {
             cv_fft_span span;
             cv_fft_span_of(a, phase, 0, &span);
             a->cut = span.lo < a->cut ? span.lo : a->cut;
@@ -127,13 +139,11 @@ int cv_fft_shape_make(const cv_request *r, const cv_candidate *candidate, cv_fft
     s->tile.ty = ty, s->tile.tx = tx;
     s->tile.ux = tx / 2 + 1;
     s->tile.bins = (int64_t)ty * s->tile.ux;
-    s->y = (cv_fft_axis){.in = p->h, .taps = p->r, .outs = r->P, .pad = p->pad_t, .stride = p->stride_h, .dil = p->dil_h,
-                         .x_unit = p->x_stride[2], .y_unit = p->y_stride[2]};
-    s->x = (cv_fft_axis){.in = p->w, .taps = p->s, .outs = r->Q, .pad = p->pad_l, .stride = p->stride_w, .dil = p->dil_w,
-                         .x_unit = p->x_stride[3], .y_unit = p->y_stride[3]};
-    if (!axis_make(&s->y, ty) || !axis_make(&s->x, tx))
+    s->y = (cv_fft_axis){.in = p->h, .taps = p->r, .outs = r->P, .pad = p->pad_t, .x_unit = p->x_stride[2], .y_unit = p->y_stride[2]};
+    s->x = (cv_fft_axis){.in = p->w, .taps = p->s, .outs = r->Q, .pad = p->pad_l, .x_unit = p->x_stride[3], .y_unit = p->y_stride[3]};
+    if (!axis_make(&s->y, ty, p->stride_h, p->dil_h) || !axis_make(&s->x, tx, p->stride_w, p->dil_w))
         return 0;
-    s->images = p->n * p->dil_h * p->dil_w;
+    s->images = p->n * s->y.phases * s->x.phases;
     s->tiles = s->images * s->y.tiles * s->x.tiles;
     s->threads = r->machine->threads;
     const int64_t half = (int64_t)kernels->half_floats(&s->tile), line = (int64_t)kernels->line_floats(&s->tile);
