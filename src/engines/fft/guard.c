@@ -11,7 +11,7 @@ int32_t cv_fft_exponent(const cv_fft_state *st, float max)
         return 0;
     int e;
     frexpf(max, &e);
-    return e;
+    return e < -126 ? -126 : e > 126 ? 126 : e; /* 2^-e must be a float */
 }
 
 int32_t cv_fft_kernel_exponent(const cv_fft_state *st, float max, float min)
