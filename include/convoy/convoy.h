@@ -253,7 +253,8 @@ CONVOY_API convoy_status convoy_explain(convoy_context *context, const convoy_pr
                                         const convoy_plan_options *options,
                                         void (*each)(void *user, const convoy_explanation *line), void *user);
 
-/* The engines in this build, by index from 0; NULL past the last. Engines of all devices, present or not. */
+/* The engines in this build, by index from 0; NULL past the last. Engines of all devices, present or not. The answers
+ * live as long as the process. */
 typedef struct convoy_engine_info {
     const char *name;
     int revision;

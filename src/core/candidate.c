@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,26 +15,32 @@ const cv_engine *cv_engine_find(const char *name, size_t length)
     return NULL;
 }
 
+enum { MOST_ENGINES = 64 };
+static convoy_engine_info public_engines[MOST_ENGINES];
+static int public_count;
+
+static void publish_engines(void)
+{
+    for (; public_count < MOST_ENGINES && cv_engines[public_count]; public_count++) {
+        const cv_engine *e = cv_engines[public_count];
+        public_engines[public_count] = (convoy_engine_info){
+            .name = e->name,
+            .revision = e->revision,
+            .device = e->device,
+            .keeps_exact = (e->traits & CV_KEEPS_EXACT) != 0,
+            .transform = (e->traits & CV_IS_TRANSFORM) != 0,
+            .vendor = (e->traits & CV_IS_VENDOR) != 0,
+            .by_name_only = (e->traits & CV_BY_NAME_ONLY) != 0,
+            .about = e->about,
+        };
+    }
+}
+
 const convoy_engine_info *convoy_engine(int index)
 {
-    static _Thread_local convoy_engine_info info;
-    if (index < 0)
-        return NULL;
-    for (int i = 0; i < index; i++)
-        if (!cv_engines[i])
-            return NULL;
-    const cv_engine *e = cv_engines[index];
-    if (!e)
-        return NULL;
-    info = (convoy_engine_info){e->name,
-                                e->revision,
-                                e->device,
-                                (e->traits & CV_KEEPS_EXACT) != 0,
-                                (e->traits & CV_IS_TRANSFORM) != 0,
-                                (e->traits & CV_IS_VENDOR) != 0,
-                                (e->traits & CV_BY_NAME_ONLY) != 0,
-                                e->about};
-    return &info;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, publish_engines);
+    return index >= 0 && index < public_count ? &public_engines[index] : NULL;
 }
 
 /* Copies the next of the space-separated keys; 0 at the end. */

@@ -100,7 +100,7 @@ void cv_machine_versions(const cv_machine *m, char *text, size_t bytes)
 static void write_info(const cv_machine *m, const char *wisdom, char *text)
 {
     size_t n = 0;
-#define PUT(...) (n += (size_t)snprintf(text + n, n < INFO_BYTES ? INFO_BYTES - n : 0, __VA_ARGS__))
+#define PUT(...) (n += (size_t)snprintf(text + n, INFO_BYTES - n, __VA_ARGS__), n = n < INFO_BYTES ? n : INFO_BYTES - 1)
     PUT("version: %s\ndevice: %s\n", convoy_version(), m->ops->name);
     if (m->device == CONVOY_CUDA) {
         PUT("gpu: %s\ngpu_index: %d\ncompute_capability: %d.%d\nmultiprocessors: %d\n", m->gpu_name, m->device_index,
@@ -111,8 +111,7 @@ static void write_info(const cv_machine *m, const char *wisdom, char *text)
     PUT("cpu: %s\nisa: %s\nthreads: %d\nl1_bytes: %zu\nl2_bytes: %zu\nl3_bytes: %zu\n", m->cpu.model,
         cv_isa_name(m->cpu.isa), m->threads, m->cpu.l1_bytes, m->cpu.l2_bytes, m->cpu.l3_bytes);
     PUT("wisdom: %s\n", wisdom ? wisdom : "off");
-    if (n < INFO_BYTES)
-        cv_machine_versions(m, text + n, INFO_BYTES - n);
+    cv_machine_versions(m, text + n, INFO_BYTES - n);
 #undef PUT
 }
 

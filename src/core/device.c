@@ -70,7 +70,11 @@ convoy_status convoy_measure(const convoy_plan *plan, double time_limit_s, convo
         return cv_fail(CONVOY_INVALID, "plan is NULL: expected one from convoy_plan_create");
     if (!(time_limit_s >= 0))
         return cv_fail(CONVOY_INVALID, "time_limit_s is %g: expected 0 or more", time_limit_s);
-    return cv_tuner_table.measure(plan, time_limit_s, timing);
+    cv_fpenv saved;
+    cv_fpenv_enter(&saved);
+    convoy_status status = cv_tuner_table.measure(plan, time_limit_s, timing);
+    cv_fpenv_leave(&saved);
+    return status;
 }
 
 convoy_status convoy_reference(convoy_context *context, const convoy_problem *problem, const float *x, const float *w,

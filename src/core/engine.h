@@ -82,7 +82,7 @@ typedef struct cv_engine {
 
     /* NULL: accepted. Else the words that complete "declined because ...": a constant, or text written to reason. Must
      * not be expensive (a vendor library is opened once). Core has already checked traits, device and the problem.
-     * Empty problems (N, K, P or Q zero; C zero) never reach an engine: core answers them. */
+     * Empty problems (N, K, C, H or W zero) never reach an engine: core answers them. */
     const char *(*refuse)(const cv_request *request, char reason[CV_REASON_BYTES]);
 
     /* Writes at most capacity candidates, likely best ones first; returns how many. At least one when accepted; those

@@ -19,11 +19,10 @@ convoy_status cv_plan_make(convoy_context *context, const cv_request *request, c
     atomic_fetch_add(&plan->shared->references, 1);
     plan->request = *request;
     plan->choice = *choice;
-    cv_candidate_print(choice->engine, &choice->candidate, plan->candidate);
-    const convoy_problem *p = &request->p;
-    plan->empty = p->n == 0 || p->k == 0 || p->c == 0;
+    plan->empty = cv_request_is_empty(request);
     convoy_status status = CONVOY_OK;
     if (!plan->empty) {
+        cv_candidate_print(choice->engine, &choice->candidate, plan->candidate);
         status = m->ops->bind(m);
         if (status == CONVOY_OK)
             status = choice->engine->create(request, &choice->candidate, &plan->state, &plan->needs);
@@ -43,6 +42,10 @@ convoy_status cv_plan_make(convoy_context *context, const cv_request *request, c
 static convoy_status choose(convoy_context *context, const cv_request *q, const convoy_plan_options *o,
                             const cv_choice *list, int count, cv_choice *choice)
 {
+    if (cv_request_is_empty(q)) {
+        *choice = list[0];
+        return CONVOY_OK;
+    }
     if (context->wisdom && !o->weights &&
         cv_tuner_table.wisdom_lookup(context, context->wisdom, q, o, list, count, choice))
         return CONVOY_OK;
@@ -52,12 +55,9 @@ static convoy_status choose(convoy_context *context, const cv_request *q, const 
     return CONVOY_OK;
 }
 
-static convoy_status pick(convoy_context *context, const convoy_problem *problem, const convoy_plan_options *o,
-                          cv_request *q, cv_choice *choice)
+static convoy_status pick(convoy_context *context, const cv_request *q, const convoy_plan_options *o, cv_choice *choice)
 {
-    convoy_status status = cv_request_make(context, problem, o, q);
-    if (status != CONVOY_OK)
-        return status;
+    convoy_status status;
     const size_t bytes = sizeof(cv_choice) * CV_CANDIDATES;
     cv_choice *list = cv_alloc(&q->machine->memory, bytes);
     if (!list)
@@ -69,8 +69,7 @@ static convoy_status pick(convoy_context *context, const convoy_problem *problem
         convoy_problem_print(&q->p, text, sizeof text);
         status = cv_fail(CONVOY_UNSUPPORTED, "no engine accepts %s: %s", text, reason);
     } else {
-        status = q->p.n == 0 || q->p.k == 0 || q->p.c == 0 ? (*choice = list[0], CONVOY_OK)
-                                                           : choose(context, q, o, list, count, choice);
+        status = choose(context, q, o, list, count, choice);
     }
     cv_free(&q->machine->memory, list);
     return status;
@@ -86,8 +85,16 @@ convoy_status convoy_plan_create(convoy_context *context, const convoy_problem *
         return cv_fail(CONVOY_INVALID, "context is NULL: expected one from convoy_context_create");
     cv_request request;
     cv_choice choice;
-    convoy_status status = pick(context, problem, options ? options : &default_options, &request, &choice);
-    return status == CONVOY_OK ? cv_plan_make(context, &request, &choice, plan) : status;
+    cv_fpenv saved; /* so that neither the choice nor an engine's tables depend on the caller's mode */
+    cv_fpenv_enter(&saved);
+    const convoy_plan_options *o = options ? options : &default_options;
+    convoy_status status = cv_request_make(context, problem, o, &request);
+    if (status == CONVOY_OK)
+        status = pick(context, &request, o, &choice);
+    if (status == CONVOY_OK)
+        status = cv_plan_make(context, &request, &choice, plan);
+    cv_fpenv_leave(&saved);
+    return status;
 }
 
 void convoy_plan_destroy(convoy_plan *plan)
@@ -136,46 +143,72 @@ convoy_status convoy_plan_describe(const convoy_plan *plan, convoy_plan_info *in
     return CONVOY_OK;
 }
 
-static void explain_one(convoy_context *context, const cv_engine *e, const cv_request *q, const convoy_plan_options *o,
-                        const cv_choice *list, int count, const cv_choice *choice, convoy_explanation *line,
-                        char words[CV_REASON_BYTES], char text[CV_CANDIDATE_TEXT])
+/* Replaces an engine's best candidate by the one that was measured to be its best, with what that came to. */
+static void recall(convoy_context *context, const cv_engine *e, const cv_request *q, const convoy_plan_options *o,
+                   cv_choice *best)
 {
+    cv_choice known = {.engine = e};
+    if (!context->wisdom || cv_request_is_empty(q) ||
+        !cv_tuner_table.wisdom_engine(context, context->wisdom, q, o, e, &known))
+        return;
+    const int fixed = o->weights || (o->engine && strchr(o->engine, ':'));
+    if (fixed && memcmp(&known.candidate, &best->candidate, sizeof known.candidate) != 0)
+        return;
+    known.predicted_s = e->estimate(q, &known.candidate, &known.workspace_bytes);
+    if (known.workspace_bytes <= q->workspace_limit)
+        *best = known;
+}
+
+/* chosen is NULL where no plan can be made. */
+static void explain_one(convoy_context *context, const cv_engine *e, const cv_request *q, const convoy_plan_options *o,
+                        const cv_choice *chosen, convoy_explanation *line, char words[CV_REASON_BYTES],
+                        char text[CV_CANDIDATE_TEXT])
+{
+    cv_choice best = {0};
+    int count = 0;
     memset(line, 0, sizeof *line);
     line->engine = e->name;
     line->candidate = "";
-    const cv_choice *best = NULL;
-    cv_choice known = {0};
-    const int measured = context->wisdom && cv_tuner_table.wisdom_engine(context, context->wisdom, q, o, e, &known);
-    for (int i = 0; i < count; i++) {
-        if (list[i].engine != e)
-            continue;
-        const int is_known = measured && memcmp(&list[i].candidate, &known.candidate, sizeof known.candidate) == 0;
-        if (!best || is_known)
-            best = &list[i];
-        if (is_known)
-            break;
-    }
-    if (!best) {
-        line->reason = cv_engine_declines(e, q, o, words);
-        if (!line->reason && (e->traits & CV_BY_NAME_ONLY) && !o->engine)
-            line->reason = "it is only used when named";
-        if (!line->reason)
-            line->reason = o->engine && strchr(o->engine, ':') ? "it does not offer that candidate here"
-                                                               : "it needs more workspace than the limit";
+    line->reason = cv_rank_engine(e, q, o, &best, &count, 1, words);
+    if (line->reason)
         return;
-    }
-    line->chosen = choice && choice->engine == e;
+    line->chosen = chosen && chosen->engine == e;
     if (line->chosen)
-        best = choice;
+        best = *chosen;
+    else
+        recall(context, e, q, o, &best);
     line->accepted = 1;
-    cv_candidate_print(e, &best->candidate, text);
-    line->candidate = text;
-    line->predicted_s = best->predicted_s;
-    line->workspace_bytes = best->workspace_bytes;
-    line->measured_s = line->chosen ? best->measured_s
-                       : measured && memcmp(&best->candidate, &known.candidate, sizeof known.candidate) == 0
-                           ? known.measured_s
-                           : 0;
+    if (!cv_request_is_empty(q)) {
+        cv_candidate_print(e, &best.candidate, text);
+        line->candidate = text;
+    }
+    line->predicted_s = best.predicted_s;
+    line->workspace_bytes = best.workspace_bytes;
+    line->measured_s = best.measured_s;
+}
+
+static convoy_status explain(convoy_context *context, const convoy_problem *problem, const convoy_plan_options *o,
+                             void (*each)(void *user, const convoy_explanation *line), void *user)
+{
+    cv_request q;
+    cv_choice choice;
+    char words[CV_REASON_BYTES], text[CV_CANDIDATE_TEXT];
+    convoy_status status = cv_request_make(context, problem, o, &q);
+    if (status != CONVOY_OK)
+        return status;
+    status = pick(context, &q, o, &choice);
+    if (status != CONVOY_OK && status != CONVOY_UNSUPPORTED)
+        return status;
+    const size_t named = o->engine ? strcspn(o->engine, ":") : 0;
+    const cv_engine *asked = o->engine ? cv_engine_find(o->engine, named) : NULL;
+    for (const cv_engine *const *e = cv_engines; *e; e++) {
+        convoy_explanation line;
+        if ((*e)->device != q.machine->device && *e != asked)
+            continue;
+        explain_one(context, *e, &q, o, status == CONVOY_OK ? &choice : NULL, &line, words, text);
+        each(user, &line);
+    }
+    return status;
 }
 
 convoy_status convoy_explain(convoy_context *context, const convoy_problem *problem, const convoy_plan_options *options,
@@ -186,27 +219,9 @@ convoy_status convoy_explain(convoy_context *context, const convoy_problem *prob
     if (!context || !each)
         return cv_fail(CONVOY_INVALID, "%s is NULL: expected %s", context ? "each" : "context",
                        context ? "a function" : "one from convoy_context_create");
-    cv_request q;
-    convoy_status status = cv_request_make(context, problem, &o, &q);
-    if (status != CONVOY_OK)
-        return status;
-    const convoy_allocator *memory = &q.machine->memory;
-    cv_choice *list = cv_alloc(memory, sizeof(cv_choice) * CV_CANDIDATES);
-    if (!list)
-        return cv_fail(CONVOY_OUT_OF_MEMORY, "out of memory: the ranking");
-    char words[CV_REASON_BYTES], text[CV_CANDIDATE_TEXT];
-    int count = cv_rank(&q, &o, list, CV_CANDIDATES, words);
-    cv_choice choice;
-    if (count == 0)
-        status = cv_fail(CONVOY_UNSUPPORTED, "no engine accepts the problem: %s", words);
-    else
-        status = choose(context, &q, &o, list, count, &choice);
-    for (const cv_engine *const *e = cv_engines; *e; e++) {
-        convoy_explanation line;
-        explain_one(context, *e, &q, &o, list, count, status == CONVOY_OK ? &choice : NULL, &line, words, text);
-        if ((*e)->device == q.machine->device || (o.engine && !strncmp((*e)->name, o.engine, strcspn(o.engine, ":"))))
-            each(user, &line);
-    }
-    cv_free(memory, list);
+    cv_fpenv saved;
+    cv_fpenv_enter(&saved);
+    convoy_status status = explain(context, problem, &o, each, user);
+    cv_fpenv_leave(&saved);
     return status;
 }

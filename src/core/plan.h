@@ -36,7 +36,7 @@ struct convoy_plan {
     char candidate[CV_CANDIDATE_TEXT];
     cv_needs needs;
     void *state; /* the engine's; NULL for an empty problem */
-    int empty;   /* y has no element, or the sum has none (C = 0): core writes bias or zero */
+    int empty;   /* cv_request_is_empty: core writes bias or zero */
 };
 
 struct convoy_weights {
@@ -56,13 +56,19 @@ void cv_log(const convoy_context *context, convoy_log_level level, const char *f
 convoy_status cv_request_make(convoy_context *context, const convoy_problem *problem,
                               const convoy_plan_options *options, cv_request *request);
 
-/* Why the planner leaves an engine out under these options before asking it, or what the engine's refuse says; NULL:
- * accepted. */
-const char *cv_engine_declines(const cv_engine *engine, const cv_request *request, const convoy_plan_options *options,
-                               char reason[CV_REASON_BYTES]);
+/* 1 when y has no element, or no output has a term in its sum: then core writes y itself and no engine is asked. */
+static inline int cv_request_is_empty(const cv_request *q)
+{
+    const convoy_problem *p = &q->p;
+    return p->n == 0 || p->k == 0 || p->c == 0 || p->h == 0 || p->w == 0;
+}
 
-/* All candidates of all accepting engines, quickest predicted first; returns the number (at most capacity).
- * *best_reason, when there is none, says why. */
+/* Inserts the engine's candidates that the options allow into a list that is sorted by predicted time. NULL when there
+ * is at least one; else why not, in words that complete "declined because ...". */
+const char *cv_rank_engine(const cv_engine *engine, const cv_request *request, const convoy_plan_options *options,
+                           cv_choice *list, int *count, int capacity, char reason[CV_REASON_BYTES]);
+
+/* The same for all engines; returns the number. When it is 0, reason says why the last engine did not accept. */
 int cv_rank(const cv_request *request, const convoy_plan_options *options, cv_choice *list, int capacity,
             char reason[CV_REASON_BYTES]);
 

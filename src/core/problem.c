@@ -7,16 +7,13 @@
 /* One sum's terms and one tensor's bytes stay below this, so that no product in the library can overflow. */
 static const int64_t most = INT64_MAX / 8;
 
-static int product_fits(const int64_t *size, int count, int64_t *product)
+/* A zero counts as one here: an empty tensor's other sizes are still multiplied, for its strides. */
+static int product_fits(const int64_t size[4])
 {
     int64_t total = 1;
-    for (int i = 0; i < count; i++)
-        if (size[i] == 0)
-            return *product = 0, 1;
-    for (int i = 0; i < count; i++)
-        if (__builtin_mul_overflow(total, size[i], &total) || total > most)
+    for (int i = 0; i < 4; i++)
+        if (size[i] > 0 && (__builtin_mul_overflow(total, size[i], &total) || total > most))
             return 0;
-    *product = total;
     return 1;
 }
 
@@ -155,7 +152,7 @@ static convoy_status check_kind(const convoy_problem *p)
 
 convoy_status convoy_problem_check(const convoy_problem *p)
 {
-    int64_t P, Q, unused;
+    int64_t P, Q;
     if (!p)
         return cv_fail(CONVOY_INVALID, "problem is NULL: expected a convoy_problem");
     convoy_status status = check_kind(p);
@@ -176,7 +173,7 @@ convoy_status convoy_problem_check(const convoy_problem *p)
         const int64_t *size;
     } tensor[] = {{"x", x}, {"w", w}, {"y", y}};
     for (int i = 0; i < 3; i++)
-        if (!product_fits(tensor[i].size, 4, &unused))
+        if (!product_fits(tensor[i].size))
             return cv_fail(CONVOY_INVALID, "%s has %lld x %lld x %lld x %lld elements: expected at most %lld",
                            tensor[i].name, (long long)tensor[i].size[0], (long long)tensor[i].size[1],
                            (long long)tensor[i].size[2], (long long)tensor[i].size[3], (long long)most);

@@ -128,18 +128,24 @@ static int packed_w(const cv_request *q)
     return t[3] == 1 && t[2] == q->p.s && t[1] == q->p.r * q->p.s && t[0] == q->cg * t[1];
 }
 
-const char *cv_engine_declines(const cv_engine *e, const cv_request *q, const convoy_plan_options *o,
-                               char reason[CV_REASON_BYTES])
+static int is_named(const cv_engine *e, const char *engine)
 {
-    const size_t named = o->engine ? strcspn(o->engine, ":") : 0;
-    const int is_named = o->engine && strlen(e->name) == named && memcmp(e->name, o->engine, named) == 0;
-    if (o->engine && !is_named)
+    const size_t length = strcspn(engine, ":");
+    return strlen(e->name) == length && memcmp(e->name, engine, length) == 0;
+}
+
+/* What core can say before an engine is asked. */
+static const char *declines(const cv_engine *e, const cv_request *q, const convoy_plan_options *o)
+{
+    if (o->engine && !is_named(e, o->engine))
         return "another engine was named";
     if (in_list(o->exclude, e->name))
         return "it was excluded";
     if (e->device != q->machine->device)
         return e->device == CONVOY_CUDA ? "it runs on a CUDA GPU and the context is on the CPU"
                                         : "it runs on the CPU and the context is on a CUDA GPU";
+    if ((e->traits & CV_BY_NAME_ONLY) && !o->engine && !o->weights)
+        return "it is only used when named";
     if (o->weights && o->weights->engine != e)
         return "the weights were prepared for another engine";
     if (q->math != CONVOY_MATH_FP32 && !(e->traits & CV_KEEPS_EXACT))
@@ -151,7 +157,7 @@ const char *cv_engine_declines(const cv_engine *e, const cv_request *q, const co
         return "it needs packed tensors";
     if (q->prepared && !(e->traits & CV_PREPARES) && !packed_w(q))
         return "it keeps prepared weights as a copy of w, which must be packed";
-    return e->refuse(q, reason);
+    return NULL;
 }
 
 /* Slot for a candidate by time; lists stay short, so insertion does. */
@@ -188,32 +194,45 @@ static int offered(const cv_engine *e, const cv_request *q, const convoy_plan_op
     return 0;
 }
 
+const char *cv_rank_engine(const cv_engine *e, const cv_request *q, const convoy_plan_options *o, cv_choice *list,
+                           int *count, int capacity, char reason[CV_REASON_BYTES])
+{
+    cv_candidate candidate[CV_CANDIDATES];
+    const char *declined = declines(e, q, o);
+    if (declined)
+        return declined;
+    if (cv_request_is_empty(q)) { /* core's own work, in any engine's name */
+        insert(list, count, capacity, &(cv_choice){.engine = e});
+        return NULL;
+    }
+    if ((declined = e->refuse(q, reason)) != NULL)
+        return declined;
+    const int n = offered(e, q, o, candidate);
+    int kept = 0;
+    for (int i = 0; i < n; i++) {
+        cv_choice c = {.engine = e, .candidate = candidate[i]};
+        c.predicted_s = e->estimate(q, &candidate[i], &c.workspace_bytes);
+        if (c.workspace_bytes <= q->workspace_limit) {
+            kept++;
+            insert(list, count, capacity, &c);
+        }
+    }
+    return kept                                  ? NULL
+           : o->weights                          ? "it does not offer the weights' candidate here"
+           : o->engine && strchr(o->engine, ':') ? "it does not offer that candidate here"
+                                                 : "it needs more workspace than the limit";
+}
+
 int cv_rank(const cv_request *q, const convoy_plan_options *o, cv_choice *list, int capacity,
             char reason[CV_REASON_BYTES])
 {
     int count = 0;
-    cv_candidate candidate[CV_CANDIDATES];
     char words[CV_REASON_BYTES];
     snprintf(reason, CV_REASON_BYTES, "no engine of this build runs on the context's device");
     for (const cv_engine *const *e = cv_engines; *e; e++) {
-        if (((*e)->traits & CV_BY_NAME_ONLY) && !o->engine && !(o->weights && o->weights->engine == *e))
-            continue;
-        const char *declined = cv_engine_declines(*e, q, o, words);
-        int n = declined ? 0 : offered(*e, q, o, candidate), kept = 0;
-        for (int i = 0; i < n; i++) {
-            cv_choice c = {.engine = *e, .candidate = candidate[i]};
-            c.predicted_s = (*e)->estimate(q, &candidate[i], &c.workspace_bytes);
-            if (c.workspace_bytes <= q->workspace_limit) {
-                kept++;
-                insert(list, &count, capacity, &c);
-            }
-        }
-        const int named = !o->engine || strncmp((*e)->name, o->engine, strcspn(o->engine, ":")) == 0;
-        if (!kept && (*e)->device == q->machine->device && named)
-            snprintf(reason, CV_REASON_BYTES, "%s declined because %s", (*e)->name,
-                     declined                              ? declined
-                     : o->engine && strchr(o->engine, ':') ? "it does not offer that candidate here"
-                                                           : "it needs more workspace than the limit");
+        const char *declined = cv_rank_engine(*e, q, o, list, &count, capacity, words);
+        if (declined && (o->engine ? is_named(*e, o->engine) : (*e)->device == q->machine->device))
+            snprintf(reason, CV_REASON_BYTES, "%s declined because %s", (*e)->name, declined);
     }
     return count;
 }

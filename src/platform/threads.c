@@ -3,6 +3,7 @@
 #include "status.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
@@ -97,15 +98,19 @@ static void *worker(void *argument)
 /* Fewer workers than asked for (a limit on processes) is fine: the tasks are shared by those there are. */
 static void start_workers(cv_pool *pool)
 {
+    sigset_t all, callers;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &callers); /* the program's signals are for its own threads */
     pool->owner = getpid();
     for (int i = 1; i < pool->threads; i++) {
         struct start start = {pool, i, 0};
         if (pthread_create(&pool->handle[pool->started], NULL, worker, &start) != 0)
-            return;
+            break;
         pool->started++;
         while (!atomic_load(&start.taken))
             cv_pause();
     }
+    pthread_sigmask(SIG_SETMASK, &callers, NULL);
 }
 
 convoy_status cv_pool_create(int threads, const convoy_allocator *memory, cv_pool **out)
