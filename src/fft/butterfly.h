@@ -1,7 +1,9 @@
-/* Forward DFTs of 2 to 16 points on vectors held in registers: re[j] + i*im[j] are replaced by sum over j of W^(j*k) x_j. A lane of
- * the vectors is a transform of its own, so there is no shuffle anywhere. Inverse transforms come from swapping re and im.
+/* Forward DFTs of 2 to 16 points on vectors held in registers: re[j] + i*im[j] are replaced by sum over j of W^(j*k)
+ * x_j. A lane of the vectors is a transform of its own, so there is no shuffle anywhere. Inverse transforms come from
+ * swapping re and im.
  *
- * Lengths with coprime factors (6, 10, 12, 15) use the prime-factor map, which needs no twiddles; 9 and 16 are 3x3 and 4x4. */
+ * Lengths with coprime factors (6, 10, 12, 15) use the prime-factor map, which needs no twiddles; 9 and 16 are 3x3 and
+ * 4x4. */
 #ifndef CV_FFT_BUTTERFLY_H
 #define CV_FFT_BUTTERFLY_H
 
@@ -97,35 +99,36 @@ CV_INLINE void dft8(vf *re, vf *im)
     im[7] = vf_fma(h, s3, ei[3]);
 }
 
-/* N = A*B, A and B coprime: input (B*a + A*b) mod N, output the k with k mod A and k mod B given: EA*ka + EB*kb mod N. */
-#define CV_PRIME_FACTOR(N, A, B, EA, EB)                                                                                         \
-    CV_INLINE void dft##N(vf *re, vf *im)                                                                                        \
-    {                                                                                                                            \
-        vf r[B][A], i[B][A];                                                                                                     \
-        _Pragma("GCC unroll 16") for (int b = 0; b < B; b++)                                                                     \
-        {                                                                                                                        \
-            _Pragma("GCC unroll 16") for (int a = 0; a < A; a++)                                                                 \
-            {                                                                                                                    \
-                r[b][a] = re[(B * a + A * b) % N];                                                                               \
-                i[b][a] = im[(B * a + A * b) % N];                                                                               \
-            }                                                                                                                    \
-            dft##A(r[b], i[b]);                                                                                                  \
-        }                                                                                                                        \
-        _Pragma("GCC unroll 16") for (int a = 0; a < A; a++)                                                                     \
-        {                                                                                                                        \
-            vf tr[B], ti[B];                                                                                                     \
-            _Pragma("GCC unroll 16") for (int b = 0; b < B; b++)                                                                 \
-            {                                                                                                                    \
-                tr[b] = r[b][a];                                                                                                 \
-                ti[b] = i[b][a];                                                                                                 \
-            }                                                                                                                    \
-            dft##B(tr, ti);                                                                                                      \
-            _Pragma("GCC unroll 16") for (int b = 0; b < B; b++)                                                                 \
-            {                                                                                                                    \
-                re[(EA * a + EB * b) % N] = tr[b];                                                                               \
-                im[(EA * a + EB * b) % N] = ti[b];                                                                               \
-            }                                                                                                                    \
-        }                                                                                                                        \
+/* N = A*B, A and B coprime: input (B*a + A*b) mod N, output the k with k mod A and k mod B given: EA*ka + EB*kb mod N.
+ */
+#define CV_PRIME_FACTOR(N, A, B, EA, EB)                                                                               \
+    CV_INLINE void dft##N(vf *re, vf *im)                                                                              \
+    {                                                                                                                  \
+        vf r[B][A], i[B][A];                                                                                           \
+        _Pragma("GCC unroll 16") for (int b = 0; b < B; b++)                                                           \
+        {                                                                                                              \
+            _Pragma("GCC unroll 16") for (int a = 0; a < A; a++)                                                       \
+            {                                                                                                          \
+                r[b][a] = re[(B * a + A * b) % N];                                                                     \
+                i[b][a] = im[(B * a + A * b) % N];                                                                     \
+            }                                                                                                          \
+            dft##A(r[b], i[b]);                                                                                        \
+        }                                                                                                              \
+        _Pragma("GCC unroll 16") for (int a = 0; a < A; a++)                                                           \
+        {                                                                                                              \
+            vf tr[B], ti[B];                                                                                           \
+            _Pragma("GCC unroll 16") for (int b = 0; b < B; b++)                                                       \
+            {                                                                                                          \
+                tr[b] = r[b][a];                                                                                       \
+                ti[b] = i[b][a];                                                                                       \
+            }                                                                                                          \
+            dft##B(tr, ti);                                                                                            \
+            _Pragma("GCC unroll 16") for (int b = 0; b < B; b++)                                                       \
+            {                                                                                                          \
+                re[(EA * a + EB * b) % N] = tr[b];                                                                     \
+                im[(EA * a + EB * b) % N] = ti[b];                                                                     \
+            }                                                                                                          \
+        }                                                                                                              \
     }
 
 CV_PRIME_FACTOR(6, 2, 3, 3, 4)
@@ -142,36 +145,36 @@ CV_INLINE void twiddle(vf *re, vf *im, vf c, vf d)
 }
 
 /* N = A*A: DFTs over the stride-A subsets, twiddles W^(a*b), DFTs across. */
-#define CV_SQUARE(N, A)                                                                                                          \
-    CV_INLINE void dft##N(vf *re, vf *im)                                                                                        \
-    {                                                                                                                            \
-        vf r[A][A], i[A][A];                                                                                                     \
-        _Pragma("GCC unroll 16") for (int a = 0; a < A; a++)                                                                     \
-        {                                                                                                                        \
-            _Pragma("GCC unroll 16") for (int b = 0; b < A; b++)                                                                 \
-            {                                                                                                                    \
-                r[a][b] = re[a + A * b];                                                                                         \
-                i[a][b] = im[a + A * b];                                                                                         \
-            }                                                                                                                    \
-            dft##A(r[a], i[a]);                                                                                                  \
-            _Pragma("GCC unroll 16") for (int b = 1; b < A; b++) if (a > 0)                                                      \
-                twiddle(&r[a][b], &i[a][b], vf_set1(cv_root##N[a * b][0]), vf_set1(cv_root##N[a * b][1]));                       \
-        }                                                                                                                        \
-        _Pragma("GCC unroll 16") for (int b = 0; b < A; b++)                                                                     \
-        {                                                                                                                        \
-            vf tr[A], ti[A];                                                                                                     \
-            _Pragma("GCC unroll 16") for (int a = 0; a < A; a++)                                                                 \
-            {                                                                                                                    \
-                tr[a] = r[a][b];                                                                                                 \
-                ti[a] = i[a][b];                                                                                                 \
-            }                                                                                                                    \
-            dft##A(tr, ti);                                                                                                      \
-            _Pragma("GCC unroll 16") for (int a = 0; a < A; a++)                                                                 \
-            {                                                                                                                    \
-                re[b + A * a] = tr[a];                                                                                           \
-                im[b + A * a] = ti[a];                                                                                           \
-            }                                                                                                                    \
-        }                                                                                                                        \
+#define CV_SQUARE(N, A)                                                                                                \
+    CV_INLINE void dft##N(vf *re, vf *im)                                                                              \
+    {                                                                                                                  \
+        vf r[A][A], i[A][A];                                                                                           \
+        _Pragma("GCC unroll 16") for (int a = 0; a < A; a++)                                                           \
+        {                                                                                                              \
+            _Pragma("GCC unroll 16") for (int b = 0; b < A; b++)                                                       \
+            {                                                                                                          \
+                r[a][b] = re[a + A * b];                                                                               \
+                i[a][b] = im[a + A * b];                                                                               \
+            }                                                                                                          \
+            dft##A(r[a], i[a]);                                                                                        \
+            _Pragma("GCC unroll 16") for (int b = 1; b < A; b++) if (a > 0)                                            \
+                twiddle(&r[a][b], &i[a][b], vf_set1(cv_root##N[a * b][0]), vf_set1(cv_root##N[a * b][1]));             \
+        }                                                                                                              \
+        _Pragma("GCC unroll 16") for (int b = 0; b < A; b++)                                                           \
+        {                                                                                                              \
+            vf tr[A], ti[A];                                                                                           \
+            _Pragma("GCC unroll 16") for (int a = 0; a < A; a++)                                                       \
+            {                                                                                                          \
+                tr[a] = r[a][b];                                                                                       \
+                ti[a] = i[a][b];                                                                                       \
+            }                                                                                                          \
+            dft##A(tr, ti);                                                                                            \
+            _Pragma("GCC unroll 16") for (int a = 0; a < A; a++)                                                       \
+            {                                                                                                          \
+                re[b + A * a] = tr[a];                                                                                 \
+                im[b + A * a] = ti[a];                                                                                 \
+            }                                                                                                          \
+        }                                                                                                              \
     }
 
 /* exp(-2 pi i j / N) */

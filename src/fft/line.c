@@ -2,12 +2,12 @@
 
 #include <math.h>
 
-/* Radices that passes.h has, with the vector operations of a butterfly (additions run beside multiply-adds on some cores, so
- * this is a guide) and, for every pass, a charge for moving r complex values through L1. */
+/* Radices that passes.h has, with the vector operations of a butterfly (additions run beside multiply-adds on some
+ * cores, so this is a guide) and, for every pass, a charge for moving r complex values through L1. */
 static const struct {
     int radix;
     double ops;
-} butterflies[] = {{2, 4},   {3, 14},  {4, 16},  {5, 36},   {6, 40},   {8, 56},
+} butterflies[] = {{2, 4},  {3, 14},  {4, 16},   {5, 36},   {6, 40},  {8, 56},
                    {9, 90}, {10, 92}, {12, 104}, {15, 230}, {16, 300}};
 enum { RADICES = sizeof butterflies / sizeof butterflies[0] };
 

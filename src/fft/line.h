@@ -1,10 +1,12 @@
-/* One-dimensional transforms of length 2^a 3^b 5^c as a list of Stockham passes: the part that no instruction set changes.
+/* One-dimensional transforms of length 2^a 3^b 5^c as a list of Stockham passes: the part that no instruction set
+ * changes.
  *
  * Pass i with radix r works on what is left of the length, n_i (n_0 = n), with m = n_i / r and s = n / n_i:
  *
  *     out[q + s*(r*p + k)] = W(n_i)^(p*k) * sum over j < r of W(r)^(j*k) * in[q + s*(p + m*j)],   p < m, q < s, k < r
  *
- * so that data come out in order without a bit reversal. W(n) = exp(-2 pi i / n). The last pass has m = 1: no twiddles. */
+ * so that data come out in order without a bit reversal. W(n) = exp(-2 pi i / n). The last pass has m = 1: no twiddles.
+ */
 #ifndef CV_FFT_LINE_H
 #define CV_FFT_LINE_H
 

@@ -3,13 +3,16 @@
  *   half[y][u] = sum over x of tile[y][x] W(tx)^(x u),  u <= tx/2        rows, in pairs as one complex row
  *   bin[u][v]  = sum over y of half[y][u] W(ty)^(y v)                    columns
  *
- * A lane of every vector is a tile of its own; the only shuffles are the transpositions of VL x VL blocks on the way in and out. Rows
- * and columns are transformed in L1 (tx or ty complex vectors of 2*VL floats); half, the largest thing, is for L2:
- * 4*VL*ty*(tx + 2) bytes, written and read once. Zero rows are neither loaded nor transformed. */
+ * A lane of every vector is a tile of its own; the only shuffles are the transpositions of VL x VL blocks on the way in
+ * and out. Rows and columns are transformed in L1 (tx or ty complex vectors of 2*VL floats); half, the largest thing,
+ * is for L2: 4*VL*ty*(tx + 2) bytes, written and read once. Zero rows are neither loaded nor transformed. */
 #include "tile.h"
 #include "passes.h"
 
-static ptrdiff_t half_pitch(const cv_fft_tile *t) { return (ptrdiff_t)(t->ux | 1) * 2 * VL; } /* odd: columns spread over L1's sets */
+static ptrdiff_t half_pitch(const cv_fft_tile *t)
+{
+    return (ptrdiff_t)(t->ux | 1) * 2 * VL;
+} /* odd: columns spread over L1's sets */
 
 static size_t half_floats(const cv_fft_tile *t) { return (size_t)(half_pitch(t) * t->ty); }
 
@@ -102,9 +105,10 @@ static cvec half_column(const cv_fft_tile *t, float *half, int u)
     return (cvec){at, at + VL, half_pitch(t)};
 }
 
-/* Conjugates go through the inverse transform: the conjugate of a forward transform is the inverse transform of the conjugate. */
-static void columns_forward(const cv_fft_tile *t, const float *half, int rows, int conjugate, int stream, cv_fft_spectrum out,
-                            float *scratch)
+/* Conjugates go through the inverse transform: the conjugate of a forward transform is the inverse transform of the
+ * conjugate. */
+static void columns_forward(const cv_fft_tile *t, const float *half, int rows, int conjugate, int stream,
+                            cv_fft_spectrum out, float *scratch)
 {
     float *line = scratch, *spare = scratch + line_pitch(t);
     for (int u = 0; u < t->ux; u++) {
@@ -131,17 +135,19 @@ static void columns_inverse(const cv_fft_tile *t, cv_fft_spectrum in, float *hal
                 vf_prefetch(at + v * in.step);
                 vf_prefetch(at + v * in.step + in.imaginary);
             }
-        line_forward(&t->column, cvec_swapped((cvec){at, at + in.imaginary, in.step}), t->ty, cvec_swapped(half_column(t, half, u)),
-                     scratch);
+        line_forward(&t->column, cvec_swapped((cvec){at, at + in.imaginary, in.step}), t->ty,
+                     cvec_swapped(half_column(t, half, u)), scratch);
     }
 }
 
-/* Puts two half-spectra together as the transform of a + i*b. The imaginary parts at u = 0 and tx/2 are zero but for rounding. */
+/* Puts two half-spectra together as the transform of a + i*b. The imaginary parts at u = 0 and tx/2 are zero but for
+ * rounding. */
 static void combine(const cv_fft_tile *t, const float *a, const float *b, float *z)
 {
     for (int u = 0; u < t->ux; u++) {
         const vf ar = vf_load(a + (size_t)u * 2 * VL), ai = vf_load(a + (size_t)u * 2 * VL + VL);
-        const vf br = b ? vf_load(b + (size_t)u * 2 * VL) : vf_zero(), bi = b ? vf_load(b + (size_t)u * 2 * VL + VL) : vf_zero();
+        const vf br = b ? vf_load(b + (size_t)u * 2 * VL) : vf_zero(),
+                 bi = b ? vf_load(b + (size_t)u * 2 * VL + VL) : vf_zero();
         float *p = z + (size_t)u * 2 * VL, *q = z + (size_t)(t->tx - u) * 2 * VL;
         if (u == 0 || 2 * u == t->tx) {
             vf_store(p, ar);
@@ -156,7 +162,8 @@ static void combine(const cv_fft_tile *t, const float *a, const float *b, float 
 }
 
 /* Row i of the outputs, from a line whose real parts are VL floats every 2*VL. */
-static void store_row(const cv_fft_tile *t, const cv_fft_store *store, int i, int columns, const float *line, vf scale, vf power, vf bias)
+static void store_row(const cv_fft_tile *t, const cv_fft_store *store, int i, int columns, const float *line, vf scale,
+                      vf power, vf bias)
 {
     int at = -store->cut_x % t->tx;
     at += at < 0 ? t->tx : 0;
@@ -213,16 +220,16 @@ static void rows_inverse(const cv_fft_tile *t, const float *half, const cv_fft_s
     }
 }
 
-static void columns_pointwise(const cv_fft_tile *t, const float *half, int rows, cv_fft_factor kind, const float *factor,
-                              int factor_rows, float *out, float *scratch)
+static void columns_pointwise(const cv_fft_tile *t, const float *half, int rows, cv_fft_factor kind,
+                              const float *factor, int factor_rows, float *out, float *scratch)
 {
     float *x = scratch, *w = x + line_pitch(t), *spare = w + line_pitch(t);
     for (int u = 0; u < t->ux; u++) {
         line_forward(&t->column, half_column(t, (float *)half, u), rows, cvec_packed(x), spare);
         const float *f = factor;
         if (kind == CV_FFT_ROWS) {
-            line_forward(&t->column, cvec_swapped(half_column(t, (float *)factor, u)), factor_rows, cvec_swapped(cvec_packed(w)),
-                         spare);
+            line_forward(&t->column, cvec_swapped(half_column(t, (float *)factor, u)), factor_rows,
+                         cvec_swapped(cvec_packed(w)), spare);
             f = w;
         } else if (kind == CV_FFT_LANEWISE)
             f = factor + (size_t)u * t->ty * 2 * VL;
@@ -241,10 +248,19 @@ static void columns_pointwise(const cv_fft_tile *t, const float *half, int rows,
     }
 }
 
-extern void CV_ISA_NAME(cv_fft_product)(const cv_fft_product *product, int64_t first_bin, int64_t last_bin, float *scratch);
+extern void CV_ISA_NAME(cv_fft_product)(const cv_fft_product *product, int64_t first_bin, int64_t last_bin,
+                                        float *scratch);
 extern size_t CV_ISA_NAME(cv_fft_product_floats)(void);
 
 const cv_fft_kernels CV_ISA_NAME(cv_fft_kernels) = {
-    VL,           half_floats,     line_floats,     CV_ISA_NAME(cv_fft_product_floats), rows_forward, columns_forward, columns_inverse,
-    rows_inverse, columns_pointwise, CV_ISA_NAME(cv_fft_product),
+    VL,
+    half_floats,
+    line_floats,
+    CV_ISA_NAME(cv_fft_product_floats),
+    rows_forward,
+    columns_forward,
+    columns_inverse,
+    rows_inverse,
+    columns_pointwise,
+    CV_ISA_NAME(cv_fft_product),
 };

@@ -1,13 +1,13 @@
-/* Two-dimensional real transforms of VL tiles at once, one tile a lane, and the per-bin products: the kernels of the CPU `fft`
- * engine as one table of functions an instruction set.
+/* Two-dimensional real transforms of VL tiles at once, one tile a lane, and the per-bin products: the kernels of the
+ * CPU `fft` engine as one table of functions an instruction set.
  *
- * A tile has ty x tx points and bins = ty * ux spectral bins, ux = tx/2 + 1; bin number is u*ty + v (u along x, v along y). Spectra
- * are unnormalised and doubled (rows go in pairs as the real and imaginary part of one complex row, and the halves of the
- * separation are left out), so that inverse(forward(x) * forward(w)) carries a factor 4 * tx * ty.
+ * A tile has ty x tx points and bins = ty * ux spectral bins, ux = tx/2 + 1; bin number is u*ty + v (u along x, v along
+ * y). Spectra are unnormalised and doubled (rows go in pairs as the real and imaginary part of one complex row, and the
+ * halves of the separation are left out), so that inverse(forward(x) * forward(w)) carries a factor 4 * tx * ty.
  *
- * Sources and results may start anywhere: a lane's data lie in rows y0..y1-1 and columns x0..x1-1 of its tile; the transform runs
- * on the tile moved up and left by (cut_y, cut_x), common to all lanes, so that zero rows and columns come last and cost
- * little. The inverse takes the same cut to put outputs back. */
+ * Sources and results may start anywhere: a lane's data lie in rows y0..y1-1 and columns x0..x1-1 of its tile; the
+ * transform runs on the tile moved up and left by (cut_y, cut_x), common to all lanes, so that zero rows and columns
+ * come last and cost little. The inverse takes the same cut to put outputs back. */
 #ifndef CV_FFT_TILE_H
 #define CV_FFT_TILE_H
 
@@ -23,7 +23,8 @@ typedef struct cv_fft_tile {
     cv_fft_line row, column; /* of lengths tx and ty */
 } cv_fft_tile;
 
-/* What a lane reads. plane + offset is where the tile's element (0,0) would lie; only rows y0..y1-1 and columns x0..x1-1 do. */
+/* What a lane reads. plane + offset is where the tile's element (0,0) would lie; only rows y0..y1-1 and columns
+ * x0..x1-1 do. */
 typedef struct cv_fft_source {
     const float *plane;
     int64_t offset;
@@ -32,15 +33,17 @@ typedef struct cv_fft_source {
 
 typedef struct cv_fft_load {
     cv_fft_source lane[CV_FFT_LANES];
-    int lanes;             /* in use; the others transform zeros */
+    int lanes;              /* in use; the others transform zeros */
     int64_t step_y, step_x; /* element strides of the source */
     const float *scale;     /* a power of two for each lane, or NULL */
     int want_min;
     int cut_y, cut_x, rows, columns; /* the extent from the cut on that any lane fills */
-    float max[CV_FFT_LANES], min[CV_FFT_LANES]; /* out: largest and smallest non-zero magnitude (+Inf: none; NaN: as max) */
+    float max[CV_FFT_LANES],
+        min[CV_FFT_LANES]; /* out: largest and smallest non-zero magnitude (+Inf: none; NaN: as max) */
 } cv_fft_load;
 
-/* What a lane writes: outputs (0..rows-1, 0..columns-1) of its tile, y = value * scale * power + bias, to plane[offset + row*step_y + ...]. */
+/* What a lane writes: outputs (0..rows-1, 0..columns-1) of its tile, y = value * scale * power + bias, to plane[offset
+ * + row*step_y + ...]. */
 typedef struct cv_fft_sink {
     float *plane;
     int64_t offset;
@@ -56,7 +59,8 @@ typedef struct cv_fft_store {
     int cut_y, cut_x;
 } cv_fft_store;
 
-/* Where bin b of a lane group lies: real parts of the lanes at at + b*step, imaginary ones at at + imaginary + b*step. */
+/* Where bin b of a lane group lies: real parts of the lanes at at + b*step, imaginary ones at at + imaginary + b*step.
+ */
 typedef struct cv_fft_spectrum {
     float *at;
     int64_t step, imaginary;
@@ -65,38 +69,41 @@ typedef struct cv_fft_spectrum {
 /* Per bin: out[n][g] = sum over c < depth of row[n][c] * vector[g][c], complex; g is a group of VL lanes. */
 typedef struct cv_fft_product {
     int64_t rows, groups, depth;
-    const float *row;       /* bin b, element (n, c): real row[b*row_step + n*row_pitch + c], imaginary row_imaginary further on */
+    const float
+        *row; /* bin b, element (n, c): real row[b*row_step + n*row_pitch + c], imaginary row_imaginary further on */
     int64_t row_step, row_imaginary, row_pitch;
-    const float *vector;    /* (g, c): VL real parts at vector[b*vector_step + g*vector_pitch + c*2*VL], then VL imaginary ones */
+    const float
+        *vector; /* (g, c): VL real parts at vector[b*vector_step + g*vector_pitch + c*2*VL], then VL imaginary ones */
     int64_t vector_step, vector_pitch;
-    float *out;             /* (n, g): the same two vectors at out[b*out_step + n*out_pitch + g*2*VL] */
+    float *out; /* (n, g): the same two vectors at out[b*out_step + n*out_pitch + g*2*VL] */
     int64_t out_step, out_pitch;
     size_t l2_bytes;
 } cv_fft_product;
 
-/* How the kernels' spectra reach a pointwise product: a vector of lanes a bin, one value a bin for all lanes, or as rows of their
- * own that still want their columns transformed. */
+/* How the kernels' spectra reach a pointwise product: a vector of lanes a bin, one value a bin for all lanes, or as
+ * rows of their own that still want their columns transformed. */
 typedef enum cv_fft_factor { CV_FFT_LANEWISE, CV_FFT_SHARED, CV_FFT_ROWS } cv_fft_factor;
 
 typedef struct cv_fft_kernels {
     int lanes; /* VL */
 
-    /* Floats: of the half-spectrum that rows_forward fills (row y at pitch y: ux complex vectors), of line scratch, of product scratch. */
+    /* Floats: of the half-spectrum that rows_forward fills (row y at pitch y: ux complex vectors), of line scratch, of
+     * product scratch. */
     size_t (*half_floats)(const cv_fft_tile *tile);
     size_t (*line_floats)(const cv_fft_tile *tile);
     size_t (*product_floats)(void);
 
     /* Transforms the rows of the lanes of load; conjugate: to the conjugates, and columns_* must be told the same. */
     void (*rows_forward)(const cv_fft_tile *tile, cv_fft_load *load, int conjugate, float *half, float *scratch);
-    void (*columns_forward)(const cv_fft_tile *tile, const float *half, int rows, int conjugate, int stream, cv_fft_spectrum out,
-                            float *scratch);
+    void (*columns_forward)(const cv_fft_tile *tile, const float *half, int rows, int conjugate, int stream,
+                            cv_fft_spectrum out, float *scratch);
     void (*columns_inverse)(const cv_fft_tile *tile, cv_fft_spectrum in, float *half, float *scratch);
     void (*rows_inverse)(const cv_fft_tile *tile, const float *half, const cv_fft_store *store, float *scratch);
 
-    /* half (of x, `rows` rows) -> columns, times factor, inverse columns -> out, which may be half itself. LANEWISE: factor is
-     * [bin][2][VL]; SHARED: [bin][2]; ROWS: a conjugate half-spectrum of factor_rows rows. */
-    void (*columns_pointwise)(const cv_fft_tile *tile, const float *half, int rows, cv_fft_factor kind, const float *factor,
-                              int factor_rows, float *out, float *scratch);
+    /* half (of x, `rows` rows) -> columns, times factor, inverse columns -> out, which may be half itself. LANEWISE:
+     * factor is [bin][2][VL]; SHARED: [bin][2]; ROWS: a conjugate half-spectrum of factor_rows rows. */
+    void (*columns_pointwise)(const cv_fft_tile *tile, const float *half, int rows, cv_fft_factor kind,
+                              const float *factor, int factor_rows, float *out, float *scratch);
 
     void (*product)(const cv_fft_product *product, int64_t first_bin, int64_t last_bin, float *scratch);
 } cv_fft_kernels;

@@ -1,6 +1,6 @@
-/* Picks the vector vocabulary for the translation unit. The build compiles each kernel source once per instruction set, with
- * CV_ISA_AVX512, CV_ISA_AVX2 or CV_ISA_SCALAR defined and only that set's flags; CV_ISA_NAME(f) gives the symbol its
- * suffix (f_avx512, f_avx2, f_scalar). Everything but that one exported name must be static. */
+/* Picks the vector vocabulary for the translation unit. The build compiles each kernel source once per instruction set,
+ * with CV_ISA_AVX512, CV_ISA_AVX2 or CV_ISA_SCALAR defined and only that set's flags; CV_ISA_NAME(f) gives the symbol
+ * its suffix (f_avx512, f_avx2, f_scalar). Everything but that one exported name must be static. */
 #ifndef CV_SIMD_H
 #define CV_SIMD_H
 

@@ -1,25 +1,23 @@
-/* The vector vocabulary, one lane wide: plain C. The oracle for the wider versions, and what a machine without AVX2 runs.
+/* The vector vocabulary, one lane wide: plain C. The oracle for the wider versions, and what a machine without AVX2
+ * runs.
  *
  * Every kernel source that uses this vocabulary is compiled once per instruction set; simd.h picks the header. All
- * versions give the same bits for the same lane-wise expression: each operation is one IEEE-754 rounding (vf_fma is fused
- * everywhere), none reorders. The words:
+ * versions give the same bits for the same lane-wise expression: each operation is one IEEE-754 rounding (vf_fma is
+ * fused everywhere), none reorders. The words:
  *
  *   VL                         lanes in a vector (power of two)
  *   vf, vm                     a vector of floats; a mask with one bit a lane
  *   vf_zero vf_set1            constants
  *   vf_load vf_store           unaligned, VL floats
- *   vf_load_n vf_store_n       the first n lanes (0 <= n <= VL); lanes past n load as +0 and no memory is touched for them
- *   vf_stream                  non-temporal store where there is one (aligned address), else vf_store
- *   vf_stream_end              makes the streamed stores visible to other threads before what this one stores next
- *   vf_gather                  base[i * stride] for lane i, stride in floats; vf_gather_n the first n lanes
- *   vf_scatter_n               the inverse of vf_gather_n
- *   vf_add vf_sub vf_mul vf_neg
- *   vf_fma(a,b,c) = a*b + c    vf_fnma(a,b,c) = c - a*b    vf_fms(a,b,c) = a*b - c
- *   vf_max vf_abs              for range scans; vf_max(a, b) returns b when either is NaN
- *   vf_hmax                    the largest lane
+ *   vf_load_n vf_store_n       the first n lanes (0 <= n <= VL); lanes past n load as +0 and no memory is touched for
+ * them vf_stream                  non-temporal store where there is one (aligned address), else vf_store vf_stream_end
+ * makes the streamed stores visible to other threads before what this one stores next vf_gather                  base[i
+ * * stride] for lane i, stride in floats; vf_gather_n the first n lanes vf_scatter_n               the inverse of
+ * vf_gather_n vf_add vf_sub vf_mul vf_neg vf_fma(a,b,c) = a*b + c    vf_fnma(a,b,c) = c - a*b    vf_fms(a,b,c) = a*b -
+ * c vf_max vf_abs              for range scans; vf_max(a, b) returns b when either is NaN vf_hmax the largest lane
  *   vf_load_between(p,a,b)     lanes a..b-1 of the vector at p; the others are +0 and their memory is not touched
- *   vf_maxmag(acc, a)          the larger magnitude of each lane, by its bits: Inf above all numbers, NaN above Inf, kept for good
- *   vf_minmag(acc, a)          the smaller magnitude of each lane, zeros of a passed over (start from +Inf)
+ *   vf_maxmag(acc, a)          the larger magnitude of each lane, by its bits: Inf above all numbers, NaN above Inf,
+ * kept for good vf_minmag(acc, a)          the smaller magnitude of each lane, zeros of a passed over (start from +Inf)
  *   vf_transpose(m)            in-register transposition of a VL x VL block m[VL]
  *   vf_prefetch(p)             into L1
  */
@@ -44,7 +42,7 @@ static inline void vf_store_n(float *p, vf a, int n)
         *p = a;
 }
 static inline void vf_stream(float *p, vf a) { *p = a; }
-static inline void vf_stream_end(void) { }
+static inline void vf_stream_end(void) {}
 static inline vf vf_gather(const float *p, int64_t stride) { return (void)stride, *p; }
 static inline vf vf_gather_n(const float *p, int64_t stride, int n) { return (void)stride, n > 0 ? *p : 0.0f; }
 static inline void vf_scatter_n(float *p, int64_t stride, vf a, int n)

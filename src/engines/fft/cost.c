@@ -8,9 +8,11 @@ static double over(int64_t a, int64_t b) { return (double)((a + b - 1) / b); }
 double cv_fft_cost(const cv_request *r, const cv_fft_shape *s)
 {
     const double peak = r->machine->flop_per_s, memory = r->machine->bytes_per_s, vl = s->lanes;
-    const double ops_rate = peak / 2 * 0.45, product_rate = peak * 0.85; /* vector operations (lanes) of transforms; flop of products */
+    const double ops_rate = peak / 2 * 0.45,
+                 product_rate = peak * 0.85; /* vector operations (lanes) of transforms; flop of products */
     const double row = cv_fft_line_ops(s->tile.tx), column = cv_fft_line_ops(s->tile.ty) * s->tile.ux;
-    const double tiles = (double)s->tiles, cg = (double)r->cg, kg = (double)r->kg, g = (double)r->p.groups, bins = (double)s->tile.bins;
+    const double tiles = (double)s->tiles, cg = (double)r->cg, kg = (double)r->kg, g = (double)r->p.groups,
+                 bins = (double)s->tile.bins;
     const double taps_rows = ((double)s->y.taps + 1) / 2, out_rows = ((double)s->y.step + 1) / 2;
     const double in_rows = (double)(least(s->y.step + s->y.taps - 1, s->tile.ty) + 1) / 2;
     const double copy = 3.0 * s->tile.tx; /* transposition and guards, a row */
@@ -19,26 +21,32 @@ double cv_fft_cost(const cv_request *r, const cv_fft_shape *s)
     double seconds;
     if (s->way == CV_FFT_POINT_C || s->way == CV_FFT_POINT_T) {
         const int by_c = s->way == CV_FFT_POINT_C;
-        const double waste = by_c ? over(r->p.c, s->lanes) * vl / (double)r->p.c : over(s->tiles, s->lanes) * vl / tiles;
+        const double waste =
+            by_c ? over(r->p.c, s->lanes) * vl / (double)r->p.c : over(s->tiles, s->lanes) * vl / tiles;
         const double w_waste = by_c ? waste : 1.0, kernels = r->prepared ? 0 : (double)r->p.k;
         double ops = (double)r->p.c * tiles * waste * (x_ops + kg * (y_ops + column * (kg > 1) + 6 * bins));
         ops += kernels * w_waste * w_ops;
         const double half = bins * 8 * vl; /* a lane group's half-spectrum: twice of it beyond L2 is slower */
         const double slow = 2 * half > (double)r->machine->cpu.l2_bytes ? 1.25 : 1.0;
         const double bytes = 4 * ((double)r->p.c * tiles * (double)(s->tile.ty * s->tile.tx) +
-                                  (double)r->p.n * (double)(r->p.k * r->P * r->Q)) + kernels * bins * 8;
+                                  (double)r->p.n * (double)(r->p.k * r->P * r->Q)) +
+                             kernels * bins * 8;
         seconds = ops / ops_rate * slow + bytes / memory / 2;
     } else {
         const int by_k = s->way == CV_FFT_LANES_K;
         const double t_chunks = over(s->tiles, s->tile_chunk), k_chunks = over(r->kg, s->k_chunk);
         const double x_times = s->k_outer ? k_chunks : 1, w_times = r->prepared ? 0 : s->k_outer ? 1 : t_chunks;
-        const double t_lanes = by_k ? tiles : over(s->tiles, s->lanes) * vl, k_lanes = by_k ? over(r->kg, s->lanes) * vl : kg;
+        const double t_lanes = by_k ? tiles : over(s->tiles, s->lanes) * vl,
+                     k_lanes = by_k ? over(r->kg, s->lanes) * vl : kg;
         const double ops = tiles * cg * x_times * x_ops + cg * kg * w_times * w_ops + t_lanes * k_lanes * y_ops;
         const double product = 6 * bins * t_lanes * k_lanes * cg;
-        /* Spectra go to memory and back: x and w once each way for every time they are made, x again for every chunk of w. */
-        const double spectra = 8 * bins * (tiles * cg * (x_times + k_chunks) + cg * kg * (w_times + t_chunks) + 2 * tiles * kg);
-        const double tensors = 4 * (tiles * cg * (double)(s->tile.ty * s->tile.tx) * x_times +
-                                    cg * kg * (double)(s->y.taps * s->x.taps) * w_times + (double)r->p.n * kg * (double)(r->P * r->Q));
+        /* Spectra go to memory and back: x and w once each way for every time they are made, x again for every chunk of
+         * w. */
+        const double spectra =
+            8 * bins * (tiles * cg * (x_times + k_chunks) + cg * kg * (w_times + t_chunks) + 2 * tiles * kg);
+        const double tensors =
+            4 * (tiles * cg * (double)(s->tile.ty * s->tile.tx) * x_times +
+                 cg * kg * (double)(s->y.taps * s->x.taps) * w_times + (double)r->p.n * kg * (double)(r->P * r->Q));
         seconds = g * (ops / ops_rate + product / product_rate + (spectra * 0.5 + tensors) / memory);
         const double chunks = g * t_chunks * k_chunks * 4;
         seconds += chunks * 3e-6;
@@ -49,9 +57,9 @@ double cv_fft_cost(const cv_request *r, const cv_fft_shape *s)
 /* Sides from the kernel's up, in steps fine enough to fit an output closely. */
 static int sides(int64_t taps, int64_t stride, int64_t span, int most, int *list)
 {
-    static const int all[] = {8,  9,  10, 12, 15, 16, 18, 20,  24,  25,  27,  30,  32,  36,  40,  45,  48,  50,  54,  60,  64, 72,
-                              75, 80, 90, 96, 100, 108, 120, 128, 135, 144, 150, 160, 180, 192, 200, 216, 240, 256, 270, 288, 300, 320,
-                              360, 384, 400, 432, 450, 480, 512};
+    static const int all[] = {8,   9,   10,  12,  15,  16,  18,  20,  24,  25,  27,  30,  32,  36,  40,  45,  48,
+                              50,  54,  60,  64,  72,  75,  80,  90,  96,  100, 108, 120, 128, 135, 144, 150, 160,
+                              180, 192, 200, 216, 240, 256, 270, 288, 300, 320, 360, 384, 400, 432, 450, 480, 512};
     int n = 0;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         if (all[i] - taps + 1 < stride || all[i] > most)
@@ -68,11 +76,12 @@ int cv_fft_list(const cv_request *r, cv_candidate *list, int capacity)
     enum { SIDES = 64, KEPT = 96 };
     int ys[SIDES], xs[SIDES], kept = 0, ways[CV_FFT_WAYS], way_count = 0;
     double cost[KEPT];
-    cv_candidate best[KEPT];
     const convoy_problem *p = &r->p;
     const int most = r->cg <= 4 ? CV_FFT_MAX : 160;
-    const int64_t y_outs = ((r->P - 1) * p->stride_h + p->dil_h) / p->dil_h, x_outs = ((r->Q - 1) * p->stride_w + p->dil_w) / p->dil_w;
-    const int ny = sides(p->r, p->stride_h, y_outs + p->r - 1, most, ys), nx = sides(p->s, p->stride_w, x_outs + p->s - 1, most, xs);
+    const int64_t y_outs = ((r->P - 1) * p->stride_h + p->dil_h) / p->dil_h,
+                  x_outs = ((r->Q - 1) * p->stride_w + p->dil_w) / p->dil_w;
+    const int ny = sides(p->r, p->stride_h, y_outs + p->r - 1, most, ys),
+              nx = sides(p->s, p->stride_w, x_outs + p->s - 1, most, xs);
     if (r->cg == 1) {
         ways[way_count++] = CV_FFT_POINT_C;
         ways[way_count++] = CV_FFT_POINT_T;
@@ -101,10 +110,8 @@ int cv_fft_list(const cv_request *r, cv_candidate *list, int capacity)
                     continue;
                 kept += kept < capacity;
                 for (int m = kept - 1; m > at; m--)
-                    cost[m] = cost[m - 1], best[m] = best[m - 1];
-                cost[at] = seconds, best[at] = c;
+                    cost[m] = cost[m - 1], list[m] = list[m - 1];
+                cost[at] = seconds, list[at] = c;
             }
-    for (int i = 0; i < kept; i++)
-        list[i] = best[i];
     return kept;
 }

@@ -3,7 +3,8 @@
 
 #include <math.h>
 
-/* One operand of the product as lane groups. rows: flat items*cg values, VL at a time; else cg vectors for every VL items. */
+/* One operand of the product as lane groups. rows: flat items*cg values, VL at a time; else cg vectors for every VL
+ * items. */
 typedef struct operand {
     int kernels, rows;
     int64_t items, cg, first; /* first: item 0's tile or output channel */
@@ -38,8 +39,8 @@ static operand x_operand(const cv_fft_run *run)
     const int rows = s->way == CV_FFT_LANES_K;
     const cv_fft_spectrum at = rows ? (cv_fft_spectrum){run->x_spectra, s->row_step, s->row_imaginary}
                                     : (cv_fft_spectrum){run->x_spectra, s->vector_step, s->lanes};
-    return (operand){0, rows, run->tiles, run->st->r.cg, run->tile0, at, rows ? s->lanes : 2 * s->lanes, run->x_max, NULL,
-                     run->x_exponent};
+    return (operand){0,          rows, run->tiles,     run->st->r.cg, run->tile0, at, rows ? s->lanes : 2 * s->lanes,
+                     run->x_max, NULL, run->x_exponent};
 }
 
 static operand w_operand(const cv_fft_run *run)
@@ -48,8 +49,8 @@ static operand w_operand(const cv_fft_run *run)
     const int rows = s->way != CV_FFT_LANES_K;
     const cv_fft_spectrum at = rows ? (cv_fft_spectrum){run->w_spectra, s->row_step, s->row_imaginary}
                                     : (cv_fft_spectrum){run->w_spectra, s->vector_step, s->lanes};
-    return (operand){1, rows, run->ks, run->st->r.cg, run->k0, at, rows ? s->lanes : 2 * s->lanes, run->w_max, run->w_min,
-                     run->w_exponent};
+    return (operand){1,          rows,       run->ks,        run->st->r.cg, run->k0, at, rows ? s->lanes : 2 * s->lanes,
+                     run->w_max, run->w_min, run->w_exponent};
 }
 
 typedef struct forward_job {
@@ -123,7 +124,8 @@ static int64_t judge(const cv_fft_run *run, const operand *o, int32_t *exponent)
     return scaled;
 }
 
-/* Optimistic: everything as it is first; the few items whose magnitudes threaten overflow or underflow again, scaled. */
+/* Optimistic: everything as it is first; the few items whose magnitudes threaten overflow or underflow again, scaled.
+ */
 static void forward(cv_fft_run *run, operand o, int32_t *exponent, const char *phase)
 {
     const cv_fft_state *st = run->st;
@@ -141,7 +143,8 @@ static void forward(cv_fft_run *run, operand o, int32_t *exponent, const char *p
         const double points = (double)(o.items * o.cg), bins = (double)st->s.tile.bins;
         const double in = o.kernels ? (double)(st->s.y.taps * st->s.x.taps) : (double)(st->s.tile.ty * st->s.tile.tx);
         const int rows = o.kernels ? (int)st->s.y.taps : st->s.tile.ty;
-        const double flop = ((rows + 1) / 2 * cv_fft_line_ops(st->s.tile.tx) + st->s.tile.ux * cv_fft_line_ops(st->s.tile.ty)) * points;
+        const double flop =
+            ((rows + 1) / 2 * cv_fft_line_ops(st->s.tile.tx) + st->s.tile.ux * cv_fft_line_ops(st->s.tile.ty)) * points;
         cv_phase_add(run->phases, phase, cv_now_s() - start, points * (4 * in + 8 * bins), flop);
     }
 }
@@ -168,10 +171,18 @@ static void product(cv_fft_run *run)
     const int64_t vl = s->lanes, cg = st->r.cg;
     const int by_k = s->way == CV_FFT_LANES_K;
     const double start = cv_now_s();
-    cv_fft_product f = {.rows = by_k ? run->tiles : run->ks, .groups = over(by_k ? run->ks : run->tiles, vl), .depth = cg,
-                        .row = by_k ? run->x_spectra : run->w_spectra, .row_step = s->row_step, .row_imaginary = s->row_imaginary,
-                        .row_pitch = cg, .vector = by_k ? run->w_spectra : run->x_spectra, .vector_step = s->vector_step,
-                        .vector_pitch = cg * 2 * vl, .out = run->out_spectra, .out_step = s->out_step,
+    cv_fft_product f = {.rows = by_k ? run->tiles : run->ks,
+                        .groups = over(by_k ? run->ks : run->tiles, vl),
+                        .depth = cg,
+                        .row = by_k ? run->x_spectra : run->w_spectra,
+                        .row_step = s->row_step,
+                        .row_imaginary = s->row_imaginary,
+                        .row_pitch = cg,
+                        .vector = by_k ? run->w_spectra : run->x_spectra,
+                        .vector_step = s->vector_step,
+                        .vector_pitch = cg * 2 * vl,
+                        .out = run->out_spectra,
+                        .out_step = s->out_step,
                         .l2_bytes = st->r.machine->cpu.l2_bytes};
     f.out_pitch = f.groups * 2 * vl;
     if (run->prepared) { /* whole: all groups, all output channels */
@@ -190,7 +201,8 @@ static void product(cv_fft_run *run)
     cv_pool_run(st->r.machine->pool, over(s->tile.bins, job.together), product_task, &job);
     if (run->phases) {
         const double rows = (double)f.rows, lanes = (double)(by_k ? run->ks : run->tiles), bins = (double)s->tile.bins;
-        cv_phase_add(run->phases, "product", cv_now_s() - start, 8 * bins * (rows * (double)cg + lanes * (double)cg + rows * lanes),
+        cv_phase_add(run->phases, "product", cv_now_s() - start,
+                     8 * bins * (rows * (double)cg + lanes * (double)cg + rows * lanes),
                      6 * bins * rows * lanes * (double)cg);
     }
 }
@@ -212,7 +224,8 @@ static void inverse_task(void *user, int64_t task, int thread)
     float *scratch = cv_fft_thread_scratch(run, thread);
     cv_fft_store store = {.lanes = 0};
     for (int64_t l = 0; l < vl && g * vl + l < (by_k ? run->ks : run->tiles); l++, store.lanes++)
-        sink_of(run, run->tile0 + (by_k ? row : g * vl + l), run->k0 + (by_k ? g * vl + l : row), &store.lane[l], &store);
+        sink_of(run, run->tile0 + (by_k ? row : g * vl + l), run->k0 + (by_k ? g * vl + l : row), &store.lane[l],
+                &store);
     const cv_fft_spectrum in = {run->out_spectra + (row * groups + g) * 2 * vl, st->s.out_step, vl};
     st->k->columns_inverse(&st->s.tile, in, scratch, scratch + st->half);
     st->k->rows_inverse(&st->s.tile, scratch, &store, scratch + st->half);
@@ -228,7 +241,8 @@ static void inverse(cv_fft_run *run)
     cv_pool_run(st->r.machine->pool, tasks, inverse_task, run);
     if (run->phases) {
         const double points = (double)run->tiles * (double)run->ks;
-        cv_phase_add(run->phases, "inverse", cv_now_s() - start, points * (8.0 * (double)t->bins + 4.0 * st->s.y.step * st->s.x.step),
+        cv_phase_add(run->phases, "inverse", cv_now_s() - start,
+                     points * (8.0 * (double)t->bins + 4.0 * st->s.y.step * st->s.x.step),
                      points * (t->ux * cv_fft_line_ops(t->ty) + (st->s.y.step + 1) / 2 * cv_fft_line_ops(t->tx)));
     }
 }

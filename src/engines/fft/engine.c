@@ -16,7 +16,8 @@ static const char *refuse(const cv_request *r, char *reason)
     const convoy_problem *p = &r->p;
     const int64_t longest = p->r > p->s ? p->r : p->s;
     if (longest > CV_FFT_MAX) {
-        snprintf(reason, CV_REASON_BYTES, "the kernel's side is %lld: its tiles reach %d", (long long)longest, CV_FFT_MAX);
+        snprintf(reason, CV_REASON_BYTES, "the kernel's side is %lld: its tiles reach %d", (long long)longest,
+                 CV_FFT_MAX);
         return reason;
     }
     return NULL;
@@ -40,7 +41,8 @@ static size_t lines(size_t floats) { return (floats + 15) / 16 * 16; }
 /* Magnitudes that leave 2^120 of room for the largest sum the transforms make, and as much below. */
 static void set_range(cv_fft_state *st)
 {
-    const double terms = (double)st->r.cg * (double)(st->r.p.r * st->r.p.s) * pow((double)st->s.tile.tx * st->s.tile.ty, 2) * 16;
+    const double terms =
+        (double)st->r.cg * (double)(st->r.p.r * st->r.p.s) * pow((double)st->s.tile.tx * st->s.tile.ty, 2) * 16;
     int e = (int)((120 - ceil(log2(terms))) / 2);
     e = e > 40 ? 40 : e < 1 ? 1 : e;
     st->high = ldexpf(1.0f, e);
@@ -52,9 +54,10 @@ static convoy_status create(const cv_request *r, const cv_candidate *candidate, 
     cv_fft_shape s;
     *state = NULL;
     if (!cv_fft_shape_make(r, candidate, &s))
-        return cv_fail(CONVOY_UNSUPPORTED, "engine fft cannot run candidate ty%dtx%dway%dv%d here: expected 5-smooth sides that hold the "
-                       "kernel, and a workspace limit (%zu bytes) that holds a tile of every channel", candidate->v[0], candidate->v[1],
-                       candidate->v[2], candidate->v[3], r->workspace_limit);
+        return cv_fail(CONVOY_UNSUPPORTED,
+                       "engine fft cannot run candidate ty%dtx%dway%dv%d here: expected 5-smooth sides that hold the "
+                       "kernel, and a workspace limit (%zu bytes) that holds a tile of every channel",
+                       candidate->v[0], candidate->v[1], candidate->v[2], candidate->v[3], r->workspace_limit);
     const size_t row = cv_fft_line_floats(s.tile.tx), column = cv_fft_line_floats(s.tile.ty);
     cv_fft_state *st = cv_alloc(&r->machine->memory, sizeof *st);
     float *tables = cv_alloc(&r->machine->memory, (row + column) * sizeof *tables);
@@ -66,7 +69,7 @@ static convoy_status create(const cv_request *r, const cv_candidate *candidate, 
     *st = (cv_fft_state){.r = *r, .s = s, .k = cv_fft_kernels_of(r->machine->cpu.isa), .tables = tables};
     cv_fft_line_init(&st->s.tile.row, s.tile.tx, tables);
     cv_fft_line_init(&st->s.tile.column, s.tile.ty, tables + row);
-    st->half = lines(st->k->half_floats(&st->s.tile)) * (s.way == CV_FFT_POINT_C || s.way == CV_FFT_POINT_T ? 1 : 1);
+    st->half = lines(st->k->half_floats(&st->s.tile));
     st->line = lines(st->k->line_floats(&st->s.tile));
     set_range(st);
     needs->workspace_bytes = s.workspace_bytes;
@@ -85,9 +88,9 @@ static convoy_status create(const cv_request *r, const cv_candidate *candidate, 
         spectra = (size_t)(st->prepared_step * s.tile.bins);
     } else
         spectra = (size_t)((r->p.c + vl - 1) / vl * vl * kg * 2 * s.tile.bins);
-    st->spectra_at = lines((size_t)((r->p.c + vl) * kg + r->p.k)) * sizeof(float);
-    st->raw_at = st->spectra_at + lines(spectra) * sizeof(float);
-    needs->weights_bytes = st->raw_at + (size_t)(r->p.k * cg * r->p.r * r->p.s) * sizeof(float);
+    st->spectra_at = lines((size_t)((r->p.c + vl) * kg + r->p.k));
+    st->raw_at = st->spectra_at + lines(spectra);
+    needs->weights_bytes = (st->raw_at + (size_t)(r->p.k * cg * r->p.r * r->p.s)) * sizeof(float);
     const size_t thread = s.thread_bytes * (size_t)s.threads;
     needs->prepare_bytes = 64 + thread + 2 * lines((size_t)((kg + vl) * cg + vl)) * sizeof(float);
     *state = st;
@@ -126,7 +129,7 @@ static convoy_status prepare(const void *state, const float *w, void *weights, v
     run.scratch = take(&at, st->s.thread_bytes * (size_t)st->s.threads);
     run.w_max = take(&at, lanes * sizeof(float));
     run.w_min = take(&at, lanes * sizeof(float));
-    float *spectra = (float *)((char *)weights + st->spectra_at), *raw = (float *)((char *)weights + st->raw_at);
+    float *spectra = (float *)weights + st->spectra_at, *raw = (float *)weights + st->raw_at;
     cv_fpenv saved;
     cv_fpenv_enter(&saved);
     if (st->s.way == CV_FFT_LANES_K || st->s.way == CV_FFT_LANES_T)
@@ -150,10 +153,10 @@ static convoy_status execute(const void *state, const cv_exec *exec)
     cv_fft_run run = {.st = st, .x = exec->x, .w = exec->w, .bias = exec->bias, .y = exec->y, .phases = exec->phases};
     memcpy(run.w_stride, p->w_stride, sizeof run.w_stride);
     if (exec->weights) {
-        const char *block = exec->weights;
-        run.prepared_exponent = (const int32_t *)block;
-        run.prepared = (const float *)(block + st->spectra_at);
-        run.w = (const float *)(block + st->raw_at);
+        const float *block = exec->weights;
+        run.prepared_exponent = exec->weights;
+        run.prepared = block + st->spectra_at;
+        run.w = block + st->raw_at;
         run.w_stride[3] = 1;
         run.w_stride[2] = p->s;
         run.w_stride[1] = p->r * p->s;
@@ -168,7 +171,8 @@ static convoy_status execute(const void *state, const cv_exec *exec)
     run.scratch = take(&at, s->thread_bytes * (size_t)s->threads);
     if (s->way == CV_FFT_LANES_K || s->way == CV_FFT_LANES_T) {
         const int64_t vl = s->lanes, cg = st->r.cg;
-        const size_t tiles = (size_t)((s->tile_chunk + vl - 1) / vl * vl), ks = (size_t)((s->k_chunk + vl - 1) / vl * vl);
+        const size_t tiles = (size_t)((s->tile_chunk + vl - 1) / vl * vl),
+                     ks = (size_t)((s->k_chunk + vl - 1) / vl * vl);
         run.x_max = take(&at, lines(tiles * (size_t)cg + (size_t)vl) * sizeof(float));
         run.w_max = take(&at, lines(ks * (size_t)cg + (size_t)vl) * sizeof(float));
         run.w_min = take(&at, lines(ks * (size_t)cg + (size_t)vl) * sizeof(float));

@@ -1,13 +1,14 @@
 /* Inside the CPU `fft` engine: geometry of tiles, chunks of work, and the two ways of running them.
  *
- * Dense (more than one channel a group): for a chunk of tiles, x's spectra; for a chunk of output channels, w's spectra, the
- * product in every bin, and the inverse. In the product one operand gives vectors (its items in the lanes), the other gives
- * rows (its values are broadcast):
+ * Dense (more than one channel a group): for a chunk of tiles, x's spectra; for a chunk of output channels, w's
+ * spectra, the product in every bin, and the inverse. In the product one operand gives vectors (its items in the
+ * lanes), the other gives rows (its values are broadcast):
  *
  *   CV_FFT_LANES_K   lanes are output channels (w gives vectors, tiles are rows)
  *   CV_FFT_LANES_T   lanes are tiles (x gives vectors, output channels are rows): few output channels, many tiles
  *
- * Pointwise (one channel a group: depthwise, imaging): a lane group goes forward, through the product and back at once, in L2:
+ * Pointwise (one channel a group: depthwise, imaging): a lane group goes forward, through the product and back at once,
+ * in L2:
  *
  *   CV_FFT_POINT_C   lanes are channels of one tile
  *   CV_FFT_POINT_T   lanes are tiles of one channel */
@@ -19,15 +20,15 @@
 
 enum { CV_FFT_LANES_K, CV_FFT_LANES_T, CV_FFT_POINT_C, CV_FFT_POINT_T, CV_FFT_WAYS };
 
-/* One axis of the tiling. With dilation d and stride t, outputs p fall into d/gcd(d,t) phases; those of a phase read the elements of x
- * at one remainder by d, with a stride of t/gcd(d,t) among them. Each phase is an image of its own without dilation; what is left
- * of the stride is computed at 1 and decimated on the way out. */
+/* One axis of the tiling. With dilation d and stride t, outputs p fall into d/gcd(d,t) phases; those of a phase read
+ * the elements of x at one remainder by d, with a stride of t/gcd(d,t) among them. Each phase is an image of its own
+ * without dilation; what is left of the stride is computed at 1 and decimated on the way out. */
 typedef struct cv_fft_axis {
     int64_t in, taps, outs, pad;
     int64_t dil, phases, stride; /* stride: within a phase */
-    int tile, step;  /* the tile's side, and the stride-1 outputs it yields */
-    int cut;         /* leading elements that exist in no tile: transforms run on tiles moved by as much */
-    int64_t tiles;   /* that cover a phase */
+    int tile, step;              /* the tile's side, and the stride-1 outputs it yields */
+    int cut;                     /* leading elements that exist in no tile: transforms run on tiles moved by as much */
+    int64_t tiles;               /* that cover a phase */
     int64_t x_step, y_step; /* element strides of x and y along this axis, from one element of a phase to its next */
     int64_t x_unit, y_unit; /* and of the tensors themselves */
 } cv_fft_axis;
@@ -45,10 +46,10 @@ void cv_fft_span_of(const cv_fft_axis *axis, int64_t phase, int64_t index, cv_ff
 
 /* What a candidate means for a problem; filled by cv_fft_shape, cheap enough for the cost model. */
 typedef struct cv_fft_shape {
-    int way, lanes;        /* lanes: VL of the kernels */
-    cv_fft_tile tile;      /* lines are set up by create only */
+    int way, lanes;   /* lanes: VL of the kernels */
+    cv_fft_tile tile; /* lines are set up by create only */
     cv_fft_axis y, x;
-    int64_t images, tiles; /* images: N times the phases; tiles: in all of them */
+    int64_t images, tiles;       /* images: N times the phases; tiles: in all of them */
     int64_t tile_chunk, k_chunk; /* dense: tiles and output channels (of a group) at a time */
     int k_outer;                 /* dense: output channels in the outer loop (w once, x again and again) */
     int64_t c_chunk;             /* pointwise: lane groups of channels (POINT_C) or channels (POINT_T) at a time */
@@ -70,11 +71,11 @@ typedef struct cv_fft_state {
     cv_fft_shape s;
     const cv_fft_kernels *k;
     float *tables;
-    size_t half, line;       /* floats of scratch, rounded up to whole cache lines */
-    float high, low;         /* magnitudes between which no scaling is needed */
-    int64_t prepared_step;   /* dense: floats from bin to bin of prepared spectra */
+    size_t half, line;     /* floats of scratch, rounded up to whole cache lines */
+    float high, low;       /* magnitudes between which no scaling is needed */
+    int64_t prepared_step; /* dense: floats from bin to bin of prepared spectra */
     int64_t prepared_imaginary;
-    size_t spectra_at, raw_at; /* bytes into the block of prepared weights: spectra, and w itself for the direct sum */
+    size_t spectra_at, raw_at; /* floats into the block of prepared weights: spectra, and w itself for the direct sum */
 } cv_fft_state;
 
 /* Guards. Magnitudes out of low..high ask for an exact power of two; what no scale can hold goes to the direct sum. */
@@ -91,7 +92,7 @@ typedef struct cv_fft_run {
     const float *x, *w, *bias;
     int64_t w_stride[4];
     float *y;
-    const float *prepared;      /* spectra, or NULL */
+    const float *prepared; /* spectra, or NULL */
     const int32_t *prepared_exponent;
     float *x_spectra, *w_spectra, *out_spectra, *scratch; /* in the workspace */
     float *x_max, *w_max, *w_min;
@@ -99,7 +100,7 @@ typedef struct cv_fft_run {
     cv_phases *phases;
     /* The chunk in work. */
     int64_t group, tile0, tiles, k0, ks;
-    int redo;                   /* only lane groups with a scaled item */
+    int redo; /* only lane groups with a scaled item */
 } cv_fft_run;
 
 float *cv_fft_thread_scratch(const cv_fft_run *run, int thread);

@@ -6,7 +6,8 @@ static int64_t clamp(int64_t v, int64_t lo, int64_t hi) { return v < lo ? lo : v
 
 void cv_fft_span_of(const cv_fft_axis *a, int64_t phase, int64_t index, cv_fft_span *span)
 {
-    /* Outputs p = phase + i*phases read x at i*stride + r of the elements base, base + dil, base + 2*dil, ... counted from start. */
+    /* Outputs p = phase + i*phases read x at i*stride + r of the elements base, base + dil, base + 2*dil, ... counted
+     * from start. */
     const int64_t hop = a->dil / a->phases * a->stride, shift = phase * hop - a->pad; /* hop: the whole axis's stride */
     const int64_t start = floor_div(shift, a->dil), base = shift - start * a->dil;
     const int64_t have = base < a->in ? (a->in - base + a->dil - 1) / a->dil : 0;
@@ -106,8 +107,8 @@ void cv_fft_direct(const cv_fft_run *run, int64_t t, int64_t k)
     for (int64_t i = 0; i < (y.out_step > 1 ? y.count : 1); i++)
         for (int64_t j = 0; j < (x.out_step > 1 ? x.count : 1); j++) {
             const int64_t p0 = y.out + i * y.out_step, q0 = x.out + j * x.out_step;
-            const cv_chain_box box = {n, n + 1, k, k + 1, p0, p0 + (y.out_step > 1 ? 1 : y.count),
-                                      q0, q0 + (x.out_step > 1 ? 1 : x.count)};
+            const cv_chain_box box = {
+                n, n + 1, k, k + 1, p0, p0 + (y.out_step > 1 ? 1 : y.count), q0, q0 + (x.out_step > 1 ? 1 : x.count)};
             cv_chain_box_run(st->r.machine->cpu.isa, &p, &io, &box);
         }
 }

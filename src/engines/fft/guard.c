@@ -1,4 +1,5 @@
-/* What a transform cannot do as it is: magnitudes near the ends of the range, non-finite values, kernels of enormous range. */
+/* What a transform cannot do as it is: magnitudes near the ends of the range, non-finite values, kernels of enormous
+ * range. */
 #include "fft.h"
 
 #include <math.h>

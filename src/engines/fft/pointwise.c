@@ -1,5 +1,5 @@
-/* The pointwise ways: every output channel reads one input channel, so a lane group goes through rows, columns, product, inverse columns
- * and inverse rows at once, in two half-spectra that live in L2. */
+/* The pointwise ways: every output channel reads one input channel, so a lane group goes through rows, columns,
+ * product, inverse columns and inverse rows at once, in two half-spectra that live in L2. */
 #include "fft.h"
 
 #include <math.h>
@@ -26,7 +26,8 @@ static int64_t unit_floats(const cv_fft_run *run)
 static int64_t unit_channels(const cv_fft_run *run) { return by_channel(run) ? run->st->s.lanes : 1; }
 
 /* Rows of a load, again with exact powers of two when a lane's magnitude asks for them. */
-static void rows_guarded(const cv_fft_run *run, cv_fft_load *load, int kernels, float *half, float *line, int32_t *exponent)
+static void rows_guarded(const cv_fft_run *run, cv_fft_load *load, int kernels, float *half, float *line,
+                         int32_t *exponent)
 {
     const cv_fft_state *st = run->st;
     float scale[CV_FFT_LANES];
@@ -34,7 +35,8 @@ static void rows_guarded(const cv_fft_run *run, cv_fft_load *load, int kernels, 
     cv_fft_load_end(run, kernels, load);
     st->k->rows_forward(&st->s.tile, load, kernels, half, line);
     for (int l = 0; l < load->lanes; l++) {
-        exponent[l] = kernels ? cv_fft_kernel_exponent(st, load->max[l], load->min[l]) : cv_fft_exponent(st, load->max[l]);
+        exponent[l] =
+            kernels ? cv_fft_kernel_exponent(st, load->max[l], load->min[l]) : cv_fft_exponent(st, load->max[l]);
         const int want = exponent[l] != 0 && exponent[l] != CV_FFT_DIRECT;
         scale[l] = want ? ldexpf(1.0f, -exponent[l]) : 1.0f;
         scaled |= want;
@@ -87,7 +89,8 @@ static void transform_kernels(chunk *ch)
 {
     const cv_fft_run *run = ch->run;
     const int64_t kg = run->st->r.kg;
-    cv_pool_run(run->st->r.machine->pool, by_channel(run) ? ch->units * kg : over(ch->units * kg, run->st->s.lanes), kernel_task, ch);
+    cv_pool_run(run->st->r.machine->pool, by_channel(run) ? ch->units * kg : over(ch->units * kg, run->st->s.lanes),
+                kernel_task, ch);
 }
 
 typedef struct group {
@@ -168,18 +171,24 @@ void cv_fft_pointwise(cv_fft_run *run)
         } else if (!st->s.w_rows)
             transform_kernels(&ch);
         const double middle = cv_now_s();
-        cv_pool_run(st->r.machine->pool, ch.units * (by_channel(run) ? st->s.tiles : over(st->s.tiles, vl)), point_task, &ch);
+        cv_pool_run(st->r.machine->pool, ch.units * (by_channel(run) ? st->s.tiles : over(st->s.tiles, vl)), point_task,
+                    &ch);
         if (run->phases) {
-            const double taps = (double)(st->r.p.r * st->r.p.s), row = cv_fft_line_ops(t->tx), column = cv_fft_line_ops(t->ty) * t->ux;
-            const double channels = (double)least(ch.units * unit_channels(run), st->r.p.c - first * unit_channels(run));
+            const double taps = (double)(st->r.p.r * st->r.p.s), row = cv_fft_line_ops(t->tx),
+                         column = cv_fft_line_ops(t->ty) * t->ux;
+            const double channels =
+                (double)least(ch.units * unit_channels(run), st->r.p.c - first * unit_channels(run));
             const double kernels = channels * (double)kg, points = channels * (double)st->s.tiles;
             const double w_flop = kernels * (((double)st->r.p.r + 1) / 2 * row + column);
             if (!run->prepared && !st->s.w_rows)
-                cv_phase_add(run->phases, "forward w", middle - start, kernels * (4 * taps + 8 * (double)t->bins), w_flop);
-            const double in = (double)least((int64_t)t->ty * t->tx, st->r.p.h * st->r.p.w), out = (double)(st->s.y.step * st->s.x.step);
+                cv_phase_add(run->phases, "forward w", middle - start, kernels * (4 * taps + 8 * (double)t->bins),
+                             w_flop);
+            const double in = (double)least((int64_t)t->ty * t->tx, st->r.p.h * st->r.p.w),
+                         out = (double)(st->s.y.step * st->s.x.step);
             cv_phase_add(run->phases, "tiles", cv_now_s() - middle,
                          points * 4 * (in + (double)kg * out) + (st->s.w_rows ? kernels * 4 * taps : 0),
-                         points * (t->ty / 2 * row + (double)kg * (2 * column + 6.0 * (double)t->bins + (st->s.y.step + 1) / 2 * row)) +
+                         points * (t->ty / 2 * row +
+                                   (double)kg * (2 * column + 6.0 * (double)t->bins + (st->s.y.step + 1) / 2 * row)) +
                              (st->s.w_rows ? w_flop : 0));
         }
     }

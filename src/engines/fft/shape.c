@@ -29,7 +29,7 @@ static int axis_make(cv_fft_axis *a, int tile, int64_t stride, int64_t dil)
     if (room < a->stride)
         return 0;
     a->tile = tile;
-    a->step = (int)(room / a->stride * a->stride); /* tiles start on outputs that are kept */
+    a->step = (int)(room / a->stride * a->stride);                       /* tiles start on outputs that are kept */
     const int64_t outs = (over(a->outs, a->phases) - 1) * a->stride + 1; /* of phase 0, the longest */
     if (outs < a->step)
         a->step = (int)up(outs, a->stride);
@@ -48,7 +48,8 @@ static int axis_make(cv_fft_axis *a, int tile, int64_t stride, int64_t dil)
     return 1;
 }
 
-/* Chunks of the dense ways: everything at once when it fits, else fewer output channels, else fewer tiles, else both. */
+/* Chunks of the dense ways: everything at once when it fits, else fewer output channels, else fewer tiles, else both.
+ */
 static int dense_chunks(const cv_request *r, cv_fft_shape *s, size_t fixed)
 {
     const int64_t vl = s->lanes, bins = s->tile.bins, cg = r->cg, kg = r->kg;
@@ -56,13 +57,16 @@ static int dense_chunks(const cv_request *r, cv_fft_shape *s, size_t fixed)
     const int64_t t_unit = by_k ? 1 : vl, k_unit = by_k ? vl : 1;
     const int64_t t_units = over(s->tiles, t_unit), k_units = over(kg, k_unit);
     const double unit = (double)bins * 2 * (double)sizeof(float);
-    const double x1 = unit * (double)(cg * t_unit), w1 = r->prepared ? 0 : unit * (double)(cg * k_unit), o1 = unit * (double)vl;
+    const double x1 = unit * (double)(cg * t_unit), w1 = r->prepared ? 0 : unit * (double)(cg * k_unit),
+                 o1 = unit * (double)vl;
     /* Padding of a bin to an odd number of lines, and the guards' arrays. */
-    const double slack = (double)bins * 3 * 33 * 4 + 4096 + (double)(s->tiles * cg + kg * cg * 2 + s->tiles + kg + 64) * 4;
+    const double slack =
+        (double)bins * 3 * 33 * 4 + 4096 + (double)(s->tiles * cg + kg * cg * 2 + s->tiles + kg + 64) * 4;
     const double room = (double)r->workspace_limit - (double)fixed - slack;
     if (room < x1 + w1 + o1)
         return 0;
-    /* A block of output channels whose spectra stay in a good part of L3 costs nothing when it is large enough to reuse x. */
+    /* A block of output channels whose spectra stay in a good part of L3 costs nothing when it is large enough to reuse
+     * x. */
     const double t_all = (double)t_units, k_all = (double)k_units;
     double tc = t_all, kc = k_all;
     s->k_outer = 0;
@@ -78,7 +82,8 @@ static int dense_chunks(const cv_request *r, cv_fft_shape *s, size_t fixed)
         if (tc < 1)
             return 0;
     }
-    const int64_t t_chunks = over(t_units, least(t_units, (int64_t)tc)), k_chunks = over(k_units, least(k_units, (int64_t)kc));
+    const int64_t t_chunks = over(t_units, least(t_units, (int64_t)tc)),
+                  k_chunks = over(k_units, least(k_units, (int64_t)kc));
     s->tile_chunk = least(s->tiles, over(t_units, t_chunks) * t_unit);
     s->k_chunk = least(kg, over(k_units, k_chunks) * k_unit);
     return 1;
@@ -107,7 +112,8 @@ static int pointwise_chunks(const cv_request *r, cv_fft_shape *s, size_t fixed)
     const int64_t vl = s->lanes, c = r->p.c;
     const int by_c = s->way == CV_FFT_POINT_C;
     const int64_t units = by_c ? over(c, vl) : c;
-    const double per = (double)s->tile.bins * 2 * (double)(by_c ? vl : 1) * (double)r->kg * 4 + (double)(vl * r->kg * 4);
+    const double per =
+        (double)s->tile.bins * 2 * (double)(by_c ? vl : 1) * (double)r->kg * 4 + (double)(vl * r->kg * 4);
     s->w_rows = by_c && !r->prepared && s->tiles == 1 && r->kg == 1;
     s->c_chunk = units;
     if (!r->prepared && !s->w_rows) {
@@ -131,7 +137,8 @@ int cv_fft_shape_make(const cv_request *r, const cv_candidate *candidate, cv_fft
     s->lanes = candidate->v[3];
     const cv_fft_kernels *kernels = cv_fft_kernels_of(r->machine->cpu.isa);
     const int ty = candidate->v[0], tx = candidate->v[1];
-    if (s->lanes != kernels->lanes || s->way < 0 || s->way >= CV_FFT_WAYS || !cv_fft_line_has(ty) || !cv_fft_line_has(tx))
+    if (s->lanes != kernels->lanes || s->way < 0 || s->way >= CV_FFT_WAYS || !cv_fft_line_has(ty) ||
+        !cv_fft_line_has(tx))
         return 0;
     const int point = s->way == CV_FFT_POINT_C || s->way == CV_FFT_POINT_T;
     if (point && r->cg != 1)
@@ -139,15 +146,18 @@ int cv_fft_shape_make(const cv_request *r, const cv_candidate *candidate, cv_fft
     s->tile.ty = ty, s->tile.tx = tx;
     s->tile.ux = tx / 2 + 1;
     s->tile.bins = (int64_t)ty * s->tile.ux;
-    s->y = (cv_fft_axis){.in = p->h, .taps = p->r, .outs = r->P, .pad = p->pad_t, .x_unit = p->x_stride[2], .y_unit = p->y_stride[2]};
-    s->x = (cv_fft_axis){.in = p->w, .taps = p->s, .outs = r->Q, .pad = p->pad_l, .x_unit = p->x_stride[3], .y_unit = p->y_stride[3]};
+    s->y = (cv_fft_axis){
+        .in = p->h, .taps = p->r, .outs = r->P, .pad = p->pad_t, .x_unit = p->x_stride[2], .y_unit = p->y_stride[2]};
+    s->x = (cv_fft_axis){
+        .in = p->w, .taps = p->s, .outs = r->Q, .pad = p->pad_l, .x_unit = p->x_stride[3], .y_unit = p->y_stride[3]};
     if (!axis_make(&s->y, ty, p->stride_h, p->dil_h) || !axis_make(&s->x, tx, p->stride_w, p->dil_w))
         return 0;
     s->images = p->n * s->y.phases * s->x.phases;
     s->tiles = s->images * s->y.tiles * s->x.tiles;
     s->threads = r->machine->threads;
     const int64_t half = (int64_t)kernels->half_floats(&s->tile), line = (int64_t)kernels->line_floats(&s->tile);
-    s->thread_bytes = line_bytes(half) * (point ? 2 : 1) + line_bytes(line) + (point ? 0 : line_bytes((int64_t)kernels->product_floats()));
+    s->thread_bytes = line_bytes(half) * (point ? 2 : 1) + line_bytes(line) +
+                      (point ? 0 : line_bytes((int64_t)kernels->product_floats()));
     const size_t fixed = s->thread_bytes * (size_t)s->threads + 64;
     if (fixed > r->workspace_limit)
         return 0;
