@@ -110,7 +110,7 @@ CONVOY_API convoy_problem convoy_problem_make(int64_t n, int64_t c, int64_t h, i
 CONVOY_API convoy_status convoy_problem_parse(const char *text, convoy_problem *problem);
 
 /* Writes the problem's string with its terminating zero, and returns its length. When bytes is too small (or text
- * NULL), writes what fits and returns the length needed. Tensor strides are not part of the string. 128 bytes are
+ * NULL), writes what fits and returns the length needed. Tensor strides are not part of the string. 192 bytes are
  * enough for any problem whose sizes are below a billion. */
 CONVOY_API size_t convoy_problem_print(const convoy_problem *problem, char *text, size_t bytes);
 
