@@ -23,7 +23,7 @@ static convoy_status check_weights(const convoy_plan *plan, const convoy_weights
     if (g->shared->machine.device != plan->shared->machine.device ||
         g->shared->machine.device_index != plan->shared->machine.device_index)
         return cv_fail(CONVOY_INVALID, "args.weights are on another device: expected the plan's");
-    if (g->engine != plan->choice.engine || memcmp(&g->candidate, &plan->choice.candidate, sizeof g->candidate) != 0)
+    if (g->engine != plan->choice.engine || g->composed != plan->composed || memcmp(&g->candidate, &plan->choice.candidate, sizeof g->candidate) != 0)
         return cv_fail(CONVOY_INVALID,
                        "args.weights were made by engine %s, candidate '%s': expected %s, '%s', the plan's",
                        g->engine->name, made, plan->choice.engine->name, plan->candidate);
@@ -86,7 +86,7 @@ static convoy_status run(const convoy_plan *plan, const convoy_args *a, cv_phase
             exec.w = ahead ? NULL : a->weights->data;
         }
         exec.workspace = plan->needs.workspace_bytes ? align_up(m, a->workspace) : NULL;
-        status = plan->choice.engine->execute(plan->state, &exec);
+        status = (plan->composed ? cv_match_table.execute : plan->choice.engine->execute)(plan->state, &exec);
     }
     cv_fpenv_leave(&saved);
     return status;
@@ -139,7 +139,7 @@ static convoy_status fill_weights(const convoy_plan *plan, const float *w, void 
         scratch = block ? align_up(m, block) : NULL;
     }
     if (status == CONVOY_OK)
-        status = plan->choice.engine->prepare(plan->state, w, g->data, scratch, stream);
+        status = (plan->composed ? cv_match_table.prepare : plan->choice.engine->prepare)(plan->state, w, g->data, scratch, stream);
     if (status == CONVOY_OK)
         status = m->ops->synchronize(m, stream);
     if (block)
@@ -159,6 +159,7 @@ static convoy_status make_weights(const convoy_plan *plan, const float *w, void 
     atomic_fetch_add(&g->shared->references, 1);
     g->engine = plan->choice.engine;
     g->candidate = plan->choice.candidate;
+    g->composed = plan->composed;
     g->k = q->p.k, g->cg = q->cg, g->r = q->p.r, g->s = q->p.s, g->groups = q->p.groups;
     const int ahead = (g->engine->traits & CV_PREPARES) != 0;
     g->bytes = plan->empty ? 0

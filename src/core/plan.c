@@ -19,13 +19,16 @@ convoy_status cv_plan_make(convoy_context *context, const cv_request *request, c
     atomic_fetch_add(&plan->shared->references, 1);
     plan->request = *request;
     plan->choice = *choice;
+    plan->composed = cv_composed(request, choice->engine);
+    snprintf(plan->name, sizeof plan->name, "%s%s", choice->engine->name, plan->composed ? "+chain" : "");
     plan->empty = cv_request_is_empty(request);
     convoy_status status = CONVOY_OK;
     if (!plan->empty) {
         cv_candidate_print(choice->engine, &choice->candidate, plan->candidate);
         status = m->ops->bind(m);
         if (status == CONVOY_OK)
-            status = choice->engine->create(request, &choice->candidate, &plan->state, &plan->needs);
+            status = plan->composed ? cv_match_table.create(request, choice->engine, &choice->candidate, &plan->state, &plan->needs)
+                                    : choice->engine->create(request, &choice->candidate, &plan->state, &plan->needs);
         if (status == CONVOY_OK && plan->needs.workspace_bytes > request->workspace_limit)
             status =
                 cv_fail(CONVOY_INTERNAL, "engine %s, candidate '%s' needs %zu bytes of workspace: expected at most %zu",
@@ -104,7 +107,7 @@ void convoy_plan_destroy(convoy_plan *plan)
     convoy_allocator memory = plan->shared->machine.memory;
     if (plan->state) {
         plan->shared->machine.ops->bind(&plan->shared->machine);
-        plan->choice.engine->destroy(plan->state);
+        (plan->composed ? cv_match_table.destroy : plan->choice.engine->destroy)(plan->state);
     }
     cv_shared_release(plan->shared);
     cv_free(&memory, plan);
@@ -126,7 +129,7 @@ convoy_status convoy_plan_describe(const convoy_plan *plan, convoy_plan_info *in
         return cv_fail(CONVOY_INVALID, "plan is NULL: expected one from convoy_plan_create");
     const cv_engine *e = plan->choice.engine;
     info->problem = plan->request.p;
-    info->engine = e->name;
+    info->engine = plan->name;
     info->engine_revision = e->revision;
     info->candidate = plan->candidate;
     info->math = e->traits & CV_KEEPS_EXACT ? CONVOY_MATH_EXACT : plan->request.math;

@@ -25,6 +25,27 @@ typedef struct cv_tuner {
                          const convoy_plan_options *options, const cv_engine *engine, cv_choice *choice);
 } cv_tuner;
 
+/* The match contract by composition: a transform engine, and the exact chain for the outputs whose tolerance is not safe. The
+ * functions are those of cv_engine with the transform engine as an argument. A plan is composed when match is asked and its
+ * engine does not keep the exact contract. */
+typedef struct cv_match {
+    const char *(*refuse)(const cv_request *request, const cv_engine *engine, char reason[CV_REASON_BYTES]);
+    int (*candidates)(const cv_request *request, const cv_engine *engine, cv_candidate *list, int capacity);
+    double (*estimate)(const cv_request *request, const cv_engine *engine, const cv_candidate *candidate,
+                       size_t *workspace_bytes);
+    convoy_status (*create)(const cv_request *request, const cv_engine *engine, const cv_candidate *candidate,
+                            void **state, cv_needs *needs);
+    void (*destroy)(void *state);
+    convoy_status (*prepare)(const void *state, const float *w, void *weights, void *scratch, void *stream);
+    convoy_status (*execute)(const void *state, const cv_exec *run);
+} cv_match;
+
+static inline int cv_composed(const cv_request *request, const cv_engine *engine)
+{
+    return request->math == CONVOY_MATH_MATCH && !(engine->traits & CV_KEEPS_EXACT);
+}
+
+extern const cv_match cv_match_table;
 extern const cv_tuner cv_tuner_table;
 extern const cv_device_ops *const cv_device_list[]; /* by convoy_device; NULL where this build has none */
 
