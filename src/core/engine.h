@@ -40,7 +40,7 @@ typedef struct cv_needs {
     size_t prepare_bytes;   /* scratch for prepare */
     double bound_factor;    /* see convoy_plan_info.error_bound_factor */
     int bound_kind;
-    int tile_h, tile_w;     /* transform engines: the tile's sides; 0 otherwise */
+    int tile_h, tile_w; /* transform engines: the tile's sides; 0 otherwise */
 } cv_needs;
 
 enum { CV_PHASES = 16 };

@@ -23,7 +23,8 @@ static convoy_status check_weights(const convoy_plan *plan, const convoy_weights
     if (g->shared->machine.device != plan->shared->machine.device ||
         g->shared->machine.device_index != plan->shared->machine.device_index)
         return cv_fail(CONVOY_INVALID, "args.weights are on another device: expected the plan's");
-    if (g->engine != plan->choice.engine || g->composed != plan->composed || memcmp(&g->candidate, &plan->choice.candidate, sizeof g->candidate) != 0)
+    if (g->engine != plan->choice.engine || g->composed != plan->composed ||
+        memcmp(&g->candidate, &plan->choice.candidate, sizeof g->candidate) != 0)
         return cv_fail(CONVOY_INVALID,
                        "args.weights were made by engine %s, candidate '%s': expected %s, '%s', the plan's",
                        g->engine->name, made, plan->choice.engine->name, plan->candidate);
@@ -139,7 +140,8 @@ static convoy_status fill_weights(const convoy_plan *plan, const float *w, void 
         scratch = block ? align_up(m, block) : NULL;
     }
     if (status == CONVOY_OK)
-        status = (plan->composed ? cv_match_table.prepare : plan->choice.engine->prepare)(plan->state, w, g->data, scratch, stream);
+        status = (plan->composed ? cv_match_table.prepare : plan->choice.engine->prepare)(plan->state, w, g->data,
+                                                                                          scratch, stream);
     if (status == CONVOY_OK)
         status = m->ops->synchronize(m, stream);
     if (block)

@@ -27,7 +27,8 @@ convoy_status cv_plan_make(convoy_context *context, const cv_request *request, c
         cv_candidate_print(choice->engine, &choice->candidate, plan->candidate);
         status = m->ops->bind(m);
         if (status == CONVOY_OK)
-            status = plan->composed ? cv_match_table.create(request, choice->engine, &choice->candidate, &plan->state, &plan->needs)
+            status = plan->composed ? cv_match_table.create(request, choice->engine, &choice->candidate, &plan->state,
+                                                            &plan->needs)
                                     : choice->engine->create(request, &choice->candidate, &plan->state, &plan->needs);
         if (status == CONVOY_OK && plan->needs.workspace_bytes > request->workspace_limit)
             status =

@@ -33,8 +33,8 @@ struct convoy_plan {
     cv_shared *shared;
     cv_request request;
     cv_choice choice;
-    int composed;               /* the match contract: the engine's transform, then the chain for unsafe outputs */
-    char name[48];              /* the engine's, with +chain when composed */
+    int composed;  /* the match contract: the engine's transform, then the chain for unsafe outputs */
+    char name[48]; /* the engine's, with +chain when composed */
     char candidate[CV_CANDIDATE_TEXT];
     cv_needs needs;
     void *state; /* the engine's; NULL for an empty problem */

@@ -156,11 +156,7 @@ static const char *declines(const cv_engine *e, const cv_request *q, const convo
         return "it needs packed tensors";
     if (q->prepared && !(e->traits & CV_PREPARES) && !packed_w(q))
         return "it keeps prepared weights as a copy of w, which must be packed";
-<<<<<<< HEAD
     return NULL;
-=======
-    return cv_composed(q, e) ? cv_match_table.refuse(q, e, reason) : e->refuse(q, reason);
->>>>>>> 070c27e (Compose the match contract on the CPU from a transform and the exact chain)
 }
 
 /* Slot for a candidate by time; lists stay short, so insertion does. */
@@ -182,7 +178,8 @@ static void insert(cv_choice *list, int *count, int capacity, const cv_choice *c
 /* The engine's candidates that the options allow: all, the named one if it is offered, or the weights' own. */
 static int offered(const cv_engine *e, const cv_request *q, const convoy_plan_options *o, cv_candidate *list)
 {
-    int n = cv_composed(q, e) ? cv_match_table.candidates(q, e, list, CV_CANDIDATES) : e->candidates(q, list, CV_CANDIDATES);
+    int n = cv_composed(q, e) ? cv_match_table.candidates(q, e, list, CV_CANDIDATES)
+                              : e->candidates(q, list, CV_CANDIDATES);
     const char *colon = o->engine ? strchr(o->engine, ':') : NULL;
     cv_candidate wanted;
     if (o->weights)
@@ -208,13 +205,15 @@ const char *cv_rank_engine(const cv_engine *e, const cv_request *q, const convoy
         insert(list, count, capacity, &(cv_choice){.engine = e});
         return NULL;
     }
-    if ((declined = e->refuse(q, reason)) != NULL)
+    const int composed = cv_composed(q, e);
+    if ((declined = composed ? cv_match_table.refuse(q, e, reason) : e->refuse(q, reason)) != NULL)
         return declined;
     const int n = offered(e, q, o, candidate);
     int kept = 0;
     for (int i = 0; i < n; i++) {
         cv_choice c = {.engine = e, .candidate = candidate[i]};
-        c.predicted_s = e->estimate(q, &candidate[i], &c.workspace_bytes);
+        c.predicted_s = composed ? cv_match_table.estimate(q, e, &candidate[i], &c.workspace_bytes)
+                                 : e->estimate(q, &candidate[i], &c.workspace_bytes);
         if (c.workspace_bytes <= q->workspace_limit) {
             kept++;
             insert(list, count, capacity, &c);
@@ -233,31 +232,9 @@ int cv_rank(const cv_request *q, const convoy_plan_options *o, cv_choice *list, 
     char words[CV_REASON_BYTES];
     snprintf(reason, CV_REASON_BYTES, "no engine of this build runs on the context's device");
     for (const cv_engine *const *e = cv_engines; *e; e++) {
-<<<<<<< HEAD
         const char *declined = cv_rank_engine(*e, q, o, list, &count, capacity, words);
         if (declined && (o->engine ? is_named(*e, o->engine) : (*e)->device == q->machine->device))
             snprintf(reason, CV_REASON_BYTES, "%s declined because %s", (*e)->name, declined);
-=======
-        if (((*e)->traits & CV_BY_NAME_ONLY) && !o->engine && !(o->weights && o->weights->engine == *e))
-            continue;
-        const char *declined = cv_engine_declines(*e, q, o, words);
-        int n = declined ? 0 : offered(*e, q, o, candidate), kept = 0;
-        for (int i = 0; i < n; i++) {
-            cv_choice c = {.engine = *e, .candidate = candidate[i]};
-            c.predicted_s = cv_composed(q, *e) ? cv_match_table.estimate(q, *e, &candidate[i], &c.workspace_bytes)
-                                               : (*e)->estimate(q, &candidate[i], &c.workspace_bytes);
-            if (c.workspace_bytes <= q->workspace_limit) {
-                kept++;
-                insert(list, &count, capacity, &c);
-            }
-        }
-        const int named = !o->engine || strncmp((*e)->name, o->engine, strcspn(o->engine, ":")) == 0;
-        if (!kept && (*e)->device == q->machine->device && named)
-            snprintf(reason, CV_REASON_BYTES, "%s declined because %s", (*e)->name,
-                     declined                              ? declined
-                     : o->engine && strchr(o->engine, ':') ? "it does not offer that candidate here"
-                                                           : "it needs more workspace than the limit");
->>>>>>> 070c27e (Compose the match contract on the CPU from a transform and the exact chain)
     }
     return count;
 }

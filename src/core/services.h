@@ -25,9 +25,9 @@ typedef struct cv_tuner {
                          const convoy_plan_options *options, const cv_engine *engine, cv_choice *choice);
 } cv_tuner;
 
-/* The match contract by composition: a transform engine, and the exact chain for the outputs whose tolerance is not safe. The
- * functions are those of cv_engine with the transform engine as an argument. A plan is composed when match is asked and its
- * engine does not keep the exact contract. */
+/* The match contract by composition: a transform engine, and the exact chain for the outputs whose tolerance is not
+ * safe. The functions are those of cv_engine with the transform engine as an argument. A plan is composed when match is
+ * asked and its engine does not keep the exact contract. */
 typedef struct cv_match {
     const char *(*refuse)(const cv_request *request, const cv_engine *engine, char reason[CV_REASON_BYTES]);
     int (*candidates)(const cv_request *request, const cv_engine *engine, cv_candidate *list, int capacity);

@@ -1,7 +1,7 @@
 /* Window sums of x and sums over w, for the bounds of match.h.
  *
- * A map's value at (g, p, q) is a sum over the group's channels (or one piece of them) and over taps: rows first summed along
- * W into a ring of rows, then along H. In double: fourth powers of any float fit. */
+ * A map's value at (g, p, q) is a sum over the group's channels (or one piece of them) and over taps: rows first summed
+ * along W into a ring of rows, then along H. In double: fourth powers of any float fit. */
 #include "match.h"
 
 #include <math.h>
@@ -19,7 +19,8 @@ void cv_match_weights_stats(const cv_match_state *m, const float *w, cv_match_w 
             double square = 0, fourth = 0;
             for (int64_t r = 0; r < p->r; r++)
                 for (int64_t s = 0; s < p->s; s++) {
-                    const double v = (double)w[k * p->w_stride[0] + c * p->w_stride[1] + r * p->w_stride[2] + s * p->w_stride[3]];
+                    const double v =
+                        (double)w[k * p->w_stride[0] + c * p->w_stride[1] + r * p->w_stride[2] + s * p->w_stride[3]];
                     square += v * v;
                     fourth += v * v * v * v;
                     prefix += v;
@@ -41,8 +42,8 @@ struct map {
     enum what power;
     int64_t c0, c1; /* within the group */
     int64_t taps_h, taps_w, dil_h, dil_w, pad_h, pad_w;
-    double scale;   /* of the result; a root is taken of even powers */
-    double *out;    /* (G, P, Q) */
+    double scale; /* of the result; a root is taken of even powers */
+    double *out;  /* (G, P, Q) */
 };
 
 struct job {
@@ -131,7 +132,8 @@ void cv_match_fill_maps(const cv_match_state *m, const float *x, int64_t n, void
     mean->scale = 1.0 / ((double)q->cg * (double)p->r * (double)p->s);
     maps->mean = mean->out = out + (size_t)m->runs * map;
     /* An output's tile starts at most a tile before its window and ends at most a tile behind its start. */
-    const int th = m->inner_needs.tile_h > 0 ? m->inner_needs.tile_h : 512, tw = m->inner_needs.tile_w > 0 ? m->inner_needs.tile_w : 512;
+    const int th = m->inner_needs.tile_h > 0 ? m->inner_needs.tile_h : 512,
+              tw = m->inner_needs.tile_w > 0 ? m->inner_needs.tile_w : 512;
     *norm = window;
     norm->taps_h = 2 * th - 1, norm->taps_w = 2 * tw - 1, norm->dil_h = norm->dil_w = 1;
     norm->pad_h = p->pad_t + th - 1, norm->pad_w = p->pad_l + tw - 1;

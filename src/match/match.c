@@ -27,7 +27,8 @@ static cv_request inner_request(const cv_request *q, int runs)
 static int lay_out(cv_match_state *m, const cv_request *q, int runs)
 {
     const convoy_problem *p = &q->p;
-    const size_t outputs = (size_t)(p->n * p->k * q->P * q->Q), map = (size_t)(p->groups * q->P * q->Q) * sizeof(double);
+    const size_t outputs = (size_t)(p->n * p->k * q->P * q->Q),
+                 map = (size_t)(p->groups * q->P * q->Q) * sizeof(double);
     const int64_t rows = (p->r - 1) * p->dil_h + 1, tile_rows = 2 * 512;
     size_t at = 0;
     memset(m, 0, sizeof *m);
@@ -58,14 +59,18 @@ static int divisible(const cv_request *q)
     return q->p.groups == 1 && q->cg % CV_MATCH_RUNS == 0 && q->cg * q->p.r * q->p.s >= long_chain;
 }
 
-/* The finest division that the engine accepts within the limit; 0 when there is none. */
-static int choose_runs(cv_match_state *m, const cv_request *q, const cv_engine *e, cv_candidate *list, int capacity, int *count,
-                       char reason[CV_REASON_BYTES])
+/* The finest division that the engine accepts and for which the candidate fits the limit; 0 when there is none. Fills
+ * m, and the inner engine's prediction. */
+static int choose_runs(cv_match_state *m, const cv_request *q, const cv_engine *e, const cv_candidate *candidate,
+                       double *seconds, size_t *inner_bytes)
 {
+    char reason[CV_REASON_BYTES];
     for (int runs = divisible(q) ? CV_MATCH_RUNS : 1;; runs = 1) {
-        if (lay_out(m, q, runs) && !e->refuse(&m->inner_request, reason) &&
-            (*count = e->candidates(&m->inner_request, list, capacity)) > 0)
-            return runs;
+        if (lay_out(m, q, runs) && !e->refuse(&m->inner_request, reason)) {
+            *seconds = e->estimate(&m->inner_request, candidate, inner_bytes);
+            if (*inner_bytes <= m->inner_request.workspace_limit)
+                return runs;
+        }
         if (runs == 1)
             return 0;
     }
@@ -74,19 +79,19 @@ static int choose_runs(cv_match_state *m, const cv_request *q, const cv_engine *
 static const char *refuse(const cv_request *q, const cv_engine *e, char reason[CV_REASON_BYTES])
 {
     if (!(e->traits & CV_IS_TRANSFORM) || (e->traits & CV_IS_VENDOR))
-        return "it keeps neither the exact contract nor a transform's bound that the match contract can be composed from";
+        return "it keeps neither the exact contract nor a transform's bound that the match contract can be composed "
+               "from";
     if (e->device != CONVOY_CPU)
         return "the match contract is composed on the CPU only in this version";
     const cv_request inner = inner_request(q, 1);
     return e->refuse(&inner, reason);
 }
 
+/* Those of the undivided problem; estimate says which fit, and in how many runs. */
 static int candidates(const cv_request *q, const cv_engine *e, cv_candidate *list, int capacity)
 {
     cv_match_state m;
-    char reason[CV_REASON_BYTES];
-    int count = 0;
-    return choose_runs(&m, q, e, list, capacity, &count, reason) ? count : 0;
+    return lay_out(&m, q, 1) ? e->candidates(&m.inner_request, list, capacity) : 0;
 }
 
 /* The share of normal(0,1) outputs whose tolerance is not safe. */
@@ -94,37 +99,37 @@ static double unsafe_share(const cv_request *q, int runs)
 {
     const double n = (double)(q->cg * q->p.r * q->p.s), u = 0x1p-24;
     const double allowed = (runs > 1 ? 14.0 : 21.0) * 0.1732 * u * n;
-    const double share = q->rtol > 0 ? 0.8 * fmax(0.0, allowed - q->atol) / q->rtol / sqrt(n) : allowed > q->atol ? 1.0 : 0.0;
+    const double share = q->rtol > 0         ? 0.8 * fmax(0.0, allowed - q->atol) / q->rtol / sqrt(n)
+                         : allowed > q->atol ? 1.0
+                                             : 0.0;
     return share < 1 ? share : 1;
 }
 
 static double estimate(const cv_request *q, const cv_engine *e, const cv_candidate *candidate, size_t *workspace_bytes)
 {
     cv_match_state m;
-    cv_candidate list[CV_CANDIDATES];
-    char reason[CV_REASON_BYTES];
-    int count = 0, runs = choose_runs(&m, q, e, list, CV_CANDIDATES, &count, reason);
     size_t inner = 0;
+    double seconds = 0;
+    const int runs = choose_runs(&m, q, e, candidate, &seconds, &inner);
     *workspace_bytes = SIZE_MAX;
     if (!runs)
         return HUGE_VAL;
-    const double transform = runs * e->estimate(&m.inner_request, candidate, &inner);
     *workspace_bytes = m.inner_at + up64(inner);
     const double outputs = (double)q->p.n * (double)q->p.k * (double)q->P * (double)q->Q;
     const double chains = unsafe_share(q, runs) * convoy_problem_flop(&q->p) / (0.12 * q->machine->flop_per_s);
-    return transform + chains + outputs * (8.0 * runs / q->machine->bytes_per_s + 2e-9 / q->machine->threads);
+    return runs * seconds + chains + outputs * (8.0 * runs / q->machine->bytes_per_s + 2e-9 / q->machine->threads);
 }
 
-static convoy_status create(const cv_request *q, const cv_engine *e, const cv_candidate *candidate, void **state, cv_needs *needs)
+static convoy_status create(const cv_request *q, const cv_engine *e, const cv_candidate *candidate, void **state,
+                            cv_needs *needs)
 {
-    cv_candidate list[CV_CANDIDATES];
-    char reason[CV_REASON_BYTES];
-    int count = 0;
+    double seconds;
+    size_t inner;
     *state = NULL;
     cv_match_state *m = cv_alloc(&q->machine->memory, sizeof *m);
     if (!m)
         return cv_fail(CONVOY_OUT_OF_MEMORY, "out of memory: a plan of the match contract");
-    if (!choose_runs(m, q, e, list, CV_CANDIDATES, &count, reason)) {
+    if (!choose_runs(m, q, e, candidate, &seconds, &inner)) {
         cv_free(&q->machine->memory, m);
         return cv_fail(CONVOY_INTERNAL, "engine %s no longer accepts a problem that it accepted", e->name);
     }
@@ -140,7 +145,8 @@ static convoy_status create(const cv_request *q, const cv_engine *e, const cv_ca
     needs->bound_kind = 2;
     needs->bound_factor = 0;
     const convoy_problem *p = &q->p;
-    needs->weights_bytes = (size_t)m->runs * up64(m->inner_needs.weights_bytes) + up64(sizeof(cv_match_w) * (size_t)p->k) +
+    needs->weights_bytes = (size_t)m->runs * up64(m->inner_needs.weights_bytes) +
+                           up64(sizeof(cv_match_w) * (size_t)p->k) +
                            sizeof(float) * (size_t)(p->k * q->cg * p->r * p->s);
     *state = m;
     return CONVOY_OK;
@@ -184,8 +190,8 @@ static convoy_status prepare(const void *state, const float *w, void *weights, v
     const struct prepared g = split(m, weights);
     const int64_t piece = m->inner_request.cg * m->request.p.w_stride[1];
     for (int b = 0; b < m->runs; b++) {
-        convoy_status status =
-            m->engine->prepare(m->inner, w + b * piece, g.pieces + (size_t)b * up64(m->inner_needs.weights_bytes), scratch, stream);
+        convoy_status status = m->engine->prepare(
+            m->inner, w + b * piece, g.pieces + (size_t)b * up64(m->inner_needs.weights_bytes), scratch, stream);
         if (status != CONVOY_OK)
             return status;
     }
@@ -227,7 +233,8 @@ static convoy_status execute(const void *state, const cv_exec *run)
         cv_match_fill_maps(m, run->x, n, run->workspace, &maps);
         cv_match_select(m, run, g.w ? g.w : run->w, n, sums, energy, &maps, stats);
     }
-    cv_phase_add(run->phases, "check and chain", cv_now_s() - from, 4.0 * (double)p->n * (double)p->k * (double)m->request.P * (double)m->request.Q, 0);
+    cv_phase_add(run->phases, "check and chain", cv_now_s() - from,
+                 4.0 * (double)p->n * (double)p->k * (double)m->request.P * (double)m->request.Q, 0);
     return CONVOY_OK;
 }
 

@@ -1,13 +1,13 @@
 /* The match contract on the CPU: |y - exact| <= atol + rtol * |exact| for every output, at near the transform's speed.
  *
- *   1. The transform engine computes s = conv(x, w), in `runs` pieces of the channels, so that s is known at the ends of the
- *      pieces: places on the path that the serial chain's partial sums take.
- *   2. For each output, the chain's own possible error is estimated from that path (below), and the transform's from the
- *      energy around it. Where the tolerance covers both, s + bias is the answer.
+ *   1. The transform engine computes s = conv(x, w), in `runs` pieces of the channels, so that s is known at the ends
+ * of the pieces: places on the path that the serial chain's partial sums take.
+ *   2. For each output, the chain's own possible error is estimated from that path (below), and the transform's from
+ * the energy around it. Where the tolerance covers both, s + bias is the answer.
  *   3. The other outputs are recomputed by the exact chain.
  *
- * The chain's error, given its partial sums s_j: every step rounds once, by at most u*|s_j|, and as measured over random
- * mantissas by 0.42 u |s_j| rms (ulp^2/12, averaged over a binade). Steps taken as independent:
+ * The chain's error, given its partial sums s_j: every step rounds once, by at most u*|s_j|, and as measured over
+ * random mantissas by 0.42 u |s_j| rms (ulp^2/12, averaged over a binade). Steps taken as independent:
  *
  *   sigma^2 = 0.18 u^2 E,   E = sum over j of s_j^2
  *
@@ -15,8 +15,9 @@
  *
  *   E_piece = L * ((a^2 + a b + b^2) / 3 + spread * V / 6) ,   V = sum x^2 w^2 <= sqrt(sum x^4 * sum w^4)
  *
- * and a mean of x over the window pushes the sums along the prefix sums of w: 2 * mean^2 * sum_j prefix_j(w)^2 is added. With
- * `factor` sigmas allowed, what this misses is a probability, not a proof; docs/numerics.md has the calibration.
+ * and a mean of x over the window pushes the sums along the prefix sums of w: 2 * mean^2 * sum_j prefix_j(w)^2 is
+ * added. With `factor` sigmas allowed, what this misses is a probability, not a proof; docs/numerics.md has the
+ * calibration.
  *
  * match sees core/engine.h, chain and platform; core reaches it through the table in core/services.h. */
 #ifndef CV_MATCH_H
@@ -61,7 +62,7 @@ void cv_match_fill_maps(const cv_match_state *m, const float *x, int64_t n, void
 void cv_match_fold(const cv_match_state *m, const float *y, float *sums, float *energy, int first);
 
 /* The last piece lies in y: writes every output of image n, recomputing the unsafe ones. */
-void cv_match_select(const cv_match_state *m, const cv_exec *run, const float *w, int64_t n, const float *sums, const float *energy,
-                     const cv_match_maps *maps, const cv_match_w *stats);
+void cv_match_select(const cv_match_state *m, const cv_exec *run, const float *w, int64_t n, const float *sums,
+                     const float *energy, const cv_match_maps *maps, const cv_match_w *stats);
 
 #endif

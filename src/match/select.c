@@ -4,8 +4,8 @@
 
 #include <math.h>
 
-/* Calibrated in tests/match: how many sigmas of the chain's error, how far the path may wander beyond its variance, and how many u
- * of the rms output of a tile the transform may be off by. */
+/* Calibrated in tests/match: how many sigmas of the chain's error, how far the path may wander beyond its variance, and
+ * how many u of the rms output of a tile the transform may be off by. */
 static const double factor_one_run = 12.0, factor_more_runs = 8.0, spread = 2.0, transform_factor = 64.0;
 static const double unit = 0x1p-24;
 
@@ -58,7 +58,8 @@ static int safe(const struct pick *a, const cv_match_w *w, int64_t place, double
     const double mean = a->maps->mean[place];
     const double energy = m->steps * (path + spread * bridge / 6.0) + 2.0 * mean * mean * w->prefix;
     const double chain = (m->runs > 1 ? factor_more_runs : factor_one_run) * unit * sqrt(0.18 * energy);
-    const int th = m->inner_needs.tile_h > 0 ? m->inner_needs.tile_h : 8, tw = m->inner_needs.tile_w > 0 ? m->inner_needs.tile_w : 8;
+    const int th = m->inner_needs.tile_h > 0 ? m->inner_needs.tile_h : 8,
+              tw = m->inner_needs.tile_w > 0 ? m->inner_needs.tile_w : 8;
     const double transform = transform_factor * unit * a->maps->norm[place] * w->norm / sqrt((double)th * tw);
     const double sum = fabs(value + bias);
     const double gap = chain + transform + 2.0 * unit * (fabs(value) + sum);
@@ -84,7 +85,8 @@ static void pick_row(void *user, int64_t task, int thread)
         if (a->m->runs > 1) {
             const float before = a->sums[at * q->Q + j];
             value = before + value;
-            path = (double)a->energy[at * q->Q + j] + ((double)before * before + (double)before * value + (double)value * value) / 3.0;
+            path = (double)a->energy[at * q->Q + j] +
+                   ((double)before * before + (double)before * value + (double)value * value) / 3.0;
         } else {
             path = (double)value * value / 3.0;
         }
@@ -106,8 +108,8 @@ static void pick_row(void *user, int64_t task, int thread)
     }
 }
 
-void cv_match_select(const cv_match_state *m, const cv_exec *run, const float *w, int64_t n, const float *sums, const float *energy,
-                     const cv_match_maps *maps, const cv_match_w *stats)
+void cv_match_select(const cv_match_state *m, const cv_exec *run, const float *w, int64_t n, const float *sums,
+                     const float *energy, const cv_match_maps *maps, const cv_match_w *stats)
 {
     const cv_request *q = &m->request;
     struct pick a = {m, run, q->p, {run->x, w, run->bias, run->y}, n, sums, energy, maps, stats};
