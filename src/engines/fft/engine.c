@@ -75,6 +75,8 @@ static convoy_status create(const cv_request *r, const cv_candidate *candidate, 
     needs->workspace_bytes = s.workspace_bytes;
     needs->bound_kind = 1;
     needs->bound_factor = 4 * log2((double)s.tile.tx * s.tile.ty);
+    needs->tile_h = (int)s.tile.ty;
+    needs->tile_w = (int)s.tile.tx;
 
     /* A block of prepared weights: exponents, spectra, and w itself, packed, for outputs that go to the direct sum. */
     const int64_t vl = s.lanes, kg = r->kg, cg = r->cg, g = r->p.groups, k_up = (kg + vl - 1) / vl;
