@@ -253,6 +253,20 @@ CONVOY_API convoy_status convoy_explain(convoy_context *context, const convoy_pr
                                         const convoy_plan_options *options,
                                         void (*each)(void *user, const convoy_explanation *line), void *user);
 
+/* One choice that a plan could make. Strings live during the call only. */
+typedef struct convoy_candidate {
+    const char *engine;
+    const char *candidate;  /* the tuning choice, as convoy_plan_options.engine takes it after the colon; "" when there is none */
+    double predicted_s;     /* the cost model's seconds */
+    size_t workspace_bytes; /* as the cost model knows it */
+} convoy_candidate;
+
+/* Calls each for the engines and candidates that a plan with the same arguments may choose from, the quickest predicted first
+ * (the 512 quickest at most). Wisdom and effort play no part. Returns what convoy_plan_create would. */
+CONVOY_API convoy_status convoy_candidates(convoy_context *context, const convoy_problem *problem,
+                                           const convoy_plan_options *options,
+                                           void (*each)(void *user, const convoy_candidate *candidate), void *user);
+
 /* The engines in this build, by index from 0; NULL past the last. Engines of all devices, present or not. The answers
  * live as long as the process. */
 typedef struct convoy_engine_info {

@@ -229,3 +229,31 @@ convoy_status convoy_explain(convoy_context *context, const convoy_problem *prob
     cv_fpenv_leave(&saved);
     return status;
 }
+
+convoy_status convoy_candidates(convoy_context *context, const convoy_problem *problem,
+                                const convoy_plan_options *options,
+                                void (*each)(void *user, const convoy_candidate *candidate), void *user)
+{
+    const convoy_plan_options *o = options ? options : &default_options;
+    if (!context || !each)
+        return cv_fail(CONVOY_INVALID, "%s is NULL: expected %s", context ? "each" : "context",
+                       context ? "a function" : "one from convoy_context_create");
+    cv_request q;
+    convoy_status status = cv_request_make(context, problem, o, &q);
+    if (status != CONVOY_OK)
+        return status;
+    cv_choice *list = cv_alloc(&q.machine->memory, sizeof(cv_choice) * CV_CANDIDATES);
+    if (!list)
+        return cv_fail(CONVOY_OUT_OF_MEMORY, "out of memory: the ranking");
+    char words[CV_REASON_BYTES], text[CV_CANDIDATE_TEXT];
+    const int count = cv_rank(&q, o, list, CV_CANDIDATES, words);
+    if (count == 0)
+        status = cv_fail(CONVOY_UNSUPPORTED, "no engine accepts the problem: %s", words);
+    for (int i = 0; i < count; i++) {
+        cv_candidate_print(list[i].engine, &list[i].candidate, text);
+        const convoy_candidate line = {list[i].engine->name, text, list[i].predicted_s, list[i].workspace_bytes};
+        each(user, &line);
+    }
+    cv_free(&q.machine->memory, list);
+    return status;
+}
