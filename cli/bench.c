@@ -126,7 +126,7 @@ static int bench_one(struct bench *b, const char *choice)
         status = convoy_plan_describe(plan, &r.info);
     if (status == CONVOY_OK)
         status = case_execute(&b->c, plan, b->o->phases ? r.phases : NULL, &r.phase_count);
-    int code = status == CONVOY_OK ? truth_compare(&b->c, &b->truth, &r.info, false, &r.verdict)
+    int code = status == CONVOY_OK ? truth_compare(&b->c, &b->truth, &r.info, &options, false, &r.verdict)
                                    : cli_failed(b->c.text, status);
     if (code == CLI_OK) {
         status = convoy_measure(plan, b->o->seconds, &r.timing);
@@ -154,7 +154,8 @@ static void find_chosen(struct bench *b, const convoy_problem *problem, struct c
         convoy_plan_describe(plan, &info) == CONVOY_OK) {
         cli_choice_name(&info, b->chosen, sizeof b->chosen);
         for (int i = 0; i < choices->count; i++)
-            if (strcmp(choices->list[i].name, info.engine) == 0)
+            if (strncmp(choices->list[i].name, b->chosen, strcspn(b->chosen, ":")) == 0 &&
+                !choices->list[i].name[strcspn(b->chosen, ":")])
                 snprintf(choices->list[i].name, sizeof choices->list[i].name, "%s", b->chosen);
     }
     convoy_plan_destroy(plan);

@@ -1,33 +1,26 @@
 /* Error bounds, u = 2^-24:
  *
  *   direct engines       factor * u * sum |x||w| of the output
- *   transform engines    factor * u * sum over c of ||x tile||_2 * ||w||_2, factor = 4 * log2(points of a tile)
+ *   match                atol + rtol * sum |x||w| and a serial chain's own error, terms * u * sum |x||w|: a coarse net,
+ * as the contract itself is checked against the exact chain transform engines    factor * u * sum over c of ||x
+ * tile||_2 * ||w||_2, factor = 4 * log2(points of a tile)
  *
- * The tile of an output is found from the candidate's sides (ty, tx): overlap-save tiles begin at multiples of O = T -
- * R + 1 outputs. An engine whose candidate names no sides is given the whole image as its tile. */
+ * The tile of an output follows from the sides that the plan tells: overlap-save tiles begin at multiples of
+ * O = T - R + 1 outputs. */
 #include "bound.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The number that follows a key in "ty32tx40": the key begins the text or follows a digit. 0 without it. */
-static int64_t choice(const char *candidate, const char *key)
+/* One axis. Where strides or dilations split the image into phases, or the plan names no side, the whole axis is the
+ * tile. */
+static void cut(int64_t side, int64_t kernel, int64_t phases, int64_t outputs, int64_t image, int64_t *tile,
+                int64_t *step, int64_t *count)
 {
-    const size_t length = strlen(key);
-    for (const char *at = candidate; *at; at++)
-        if ((at == candidate || isdigit((unsigned char)at[-1])) && strncmp(at, key, length) == 0 &&
-            isdigit((unsigned char)at[length]))
-            return strtoll(at + length, NULL, 10);
-    return 0;
-}
-
-static void cut(int64_t side, int64_t kernel, int64_t outputs, int64_t image, int64_t *tile, int64_t *step,
-                int64_t *count)
-{
-    *tile = side >= kernel ? side : image;
-    *step = side >= kernel ? side - kernel + 1 : outputs;
+    const bool tiled = phases == 1 && side >= kernel;
+    *tile = tiled ? side : image;
+    *step = tiled ? side - kernel + 1 : outputs;
     *count = (outputs + *step - 1) / *step;
 }
 
@@ -68,18 +61,23 @@ static void fill(const struct cli_case *c, struct cli_bound *b, double *x_norm, 
         }
 }
 
-int bound_make(const struct cli_case *c, const convoy_plan_info *info, struct cli_bound *b)
+int bound_make(const struct cli_case *c, const convoy_plan_info *info, const convoy_plan_options *options,
+               struct cli_bound *b)
 {
     const convoy_problem *p = &c->problem;
     *b = (struct cli_bound){.kind = info->error_bound_kind, .factor = info->error_bound_factor};
+    if (info->math == CONVOY_MATH_MATCH) {
+        b->kind = 0;
+        b->factor = (double)(p->c / p->groups) * (double)p->r * (double)p->s + 1;
+        b->rtol = options->rtol;
+        b->atol = options->atol;
+    }
     if (b->kind == 0 || c->ys == 0)
         return CLI_OK;
-    const int64_t any = choice(info->candidate, "t"), ty = choice(info->candidate, "ty"),
-                  tx = choice(info->candidate, "tx");
-    cut(ty ? ty : any, (p->r - 1) * p->dil_h + 1, (c->P - 1) * p->stride_h + 1, p->h + p->pad_t, &b->tile_h, &b->step_h,
-        &b->down);
-    cut(tx ? tx : any, (p->s - 1) * p->dil_w + 1, (c->Q - 1) * p->stride_w + 1, p->w + p->pad_l, &b->tile_w, &b->step_w,
-        &b->across);
+    cut(info->tile_h, p->r, p->stride_h * p->dil_h, (c->P - 1) * p->stride_h + 1, p->h + p->pad_t, &b->tile_h,
+        &b->step_h, &b->down);
+    cut(info->tile_w, p->s, p->stride_w * p->dil_w, (c->Q - 1) * p->stride_w + 1, p->w + p->pad_l, &b->tile_w,
+        &b->step_w, &b->across);
     b->norms = cli_alloc(8.0 * (double)p->n * (double)b->down * (double)b->across * (double)p->k, "tiles' norms");
     double *x_norm = cli_alloc(8.0 * (double)p->c, "norms"), *w_norm = cli_alloc(8.0 * (double)c->ws, "norms");
     if (b->norms && x_norm && w_norm)
@@ -99,7 +97,7 @@ double bound_at(const struct cli_bound *b, const struct cli_case *c, int64_t i, 
 {
     const double u = 0x1p-24;
     if (!b->norms)
-        return b->factor * u * sum_of_magnitudes;
+        return (b->factor * u + b->rtol) * sum_of_magnitudes + b->atol;
     const struct cli_place at = case_place(c, i);
     const int64_t tile = at.p * c->problem.stride_h / b->step_h * b->across + at.q * c->problem.stride_w / b->step_w;
     const double magnitude = c->bias_host ? fabs((double)c->bias_host[at.k]) : 0;

@@ -73,5 +73,6 @@ int cli_choices(const struct cli_options *o, convoy_context *context, const conv
 
 void cli_choice_name(const convoy_plan_info *info, char *name, size_t bytes)
 {
-    snprintf(name, bytes, *info->candidate ? "%s:%s" : "%s", info->engine, info->candidate);
+    snprintf(name, bytes, *info->candidate ? "%.*s:%s" : "%.*s", (int)strcspn(info->engine, "+"), info->engine,
+             info->candidate);
 }

@@ -20,7 +20,7 @@ struct cli_choices {
 int cli_choices(const struct cli_options *o, convoy_context *context, const convoy_problem *problem, bool with_named,
                 struct cli_choices *choices);
 
-/* "fft:ty32tx32" from a plan. */
+/* "fft:ty32tx32" from a plan, as convoy_plan_options.engine takes it: without the +chain of composed plans. */
 void cli_choice_name(const convoy_plan_info *info, char *name, size_t bytes);
 
 #endif

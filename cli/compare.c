@@ -93,13 +93,13 @@ static int compare_seams(const struct cli_case *c, const struct cli_bound *b, ui
     return CLI_OK;
 }
 
-int truth_compare(const struct cli_case *c, const struct cli_truth *truth, const convoy_plan_info *info, bool seams,
-                  struct cli_verdict *v)
+int truth_compare(const struct cli_case *c, const struct cli_truth *truth, const convoy_plan_info *info,
+                  const convoy_plan_options *options, bool seams, struct cli_verdict *v)
 {
     struct cli_bound b;
     struct sums sums = {0, 0, 0};
     *v = (struct cli_verdict){.ok = true};
-    if (bound_make(c, info, &b) != CLI_OK)
+    if (bound_make(c, info, options, &b) != CLI_OK)
         return CLI_BAD;
     compare_samples(c, &b, &truth->samples, &sums, v);
     compare_points(c, &b, truth, v);

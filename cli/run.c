@@ -150,7 +150,7 @@ static int make_output(struct tensors *t)
 
 static int report(const struct cli_options *o, const struct tensors *t, const convoy_plan_info *info, double seconds)
 {
-    char text[128], shape[128];
+    char text[192], shape[128];
     convoy_problem_print(&t->problem, text, sizeof text);
     npy_shape_text(&t->y, shape, sizeof shape);
     if (!o->json) {

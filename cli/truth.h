@@ -39,8 +39,8 @@ void truth_free(struct cli_truth *truth);
 void truth_text(const struct cli_case *c, const struct cli_truth *truth, char *text, size_t bytes);
 
 /* Compares c->y_host with the truth; with seams, also at the edges of the plan's tiles. */
-int truth_compare(const struct cli_case *c, const struct cli_truth *truth, const convoy_plan_info *info, bool seams,
-                  struct cli_verdict *v);
+int truth_compare(const struct cli_case *c, const struct cli_truth *truth, const convoy_plan_info *info,
+                  const convoy_plan_options *options, bool seams, struct cli_verdict *v);
 
 /* Compares bits with the exact contract's chain, written out here, at some samples, and with a whole tensor (may be
  * NULL). */

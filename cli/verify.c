@@ -143,7 +143,8 @@ static int verify_one(struct verify *v, const char *choice)
         status = convoy_plan_describe(plan, &info);
     if (status == CONVOY_OK)
         status = case_execute(&v->c, plan, NULL, NULL);
-    int code = status == CONVOY_OK ? truth_compare(&v->c, &v->truth, &info, true, &r) : cli_failed(v->c.text, status);
+    int code = status == CONVOY_OK ? truth_compare(&v->c, &v->truth, &info, &options, true, &r)
+                                   : cli_failed(v->c.text, status);
     if (code == CLI_OK && info.math == CONVOY_MATH_EXACT) {
         const bool oracle = info.device == CONVOY_CPU && strcmp(info.engine, "direct") == 0;
         truth_bits(&v->c, &v->truth, oracle ? NULL : exact_tensor(v), &r);

@@ -231,6 +231,8 @@ typedef struct convoy_plan_info {
     int error_bound_kind; /* 0: per output, bound_factor * u * sum|x||w|;  1: norm-wise, bound_factor * u *
                              sum over c of ||x tile|| * ||w||, u = 2^-24 (docs/numerics.md) */
     double error_bound_factor;
+    int tile_h, tile_w; /* transform engines: sides of the tiles that the bound means; they begin at multiples of T - R + 1
+                           outputs (of the image's columns and rows that one stride and dilation phase sees). 0 otherwise */
 } convoy_plan_info;
 
 CONVOY_API convoy_status convoy_plan_describe(const convoy_plan *plan, convoy_plan_info *info);

@@ -144,6 +144,8 @@ convoy_status convoy_plan_describe(const convoy_plan *plan, convoy_plan_info *in
     info->deterministic = !(e->traits & CV_UNSTABLE_BITS);
     info->error_bound_kind = plan->needs.bound_kind;
     info->error_bound_factor = plan->needs.bound_factor;
+    info->tile_h = plan->needs.tile_h;
+    info->tile_w = plan->needs.tile_w;
     return CONVOY_OK;
 }
 
