@@ -1,2 +1,37 @@
-# CUDA is used when nvcc is found (CONVOY_CUDA=AUTO), demanded (ON) or left out (OFF).
+# CUDA is used when nvcc is found (CONVOY_CUDA=AUTO), demanded (ON) or left out (OFF). Machine code for A100, H100/H200 and
+# B200, and PTX for what comes later; the runtime is linked in, so the same binary runs where there is no driver.
 set(CONVOY_WITH_CUDA OFF)
+set_property(CACHE CONVOY_CUDA PROPERTY STRINGS AUTO ON OFF)
+if(NOT CONVOY_CUDA STREQUAL "OFF")
+    if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
+        find_program(CONVOY_NVCC nvcc HINTS ENV CUDA_PATH ENV CUDA_HOME PATH_SUFFIXES bin PATHS /usr/local/cuda/bin)
+        mark_as_advanced(CONVOY_NVCC)
+        if(CONVOY_NVCC)
+            set(CMAKE_CUDA_COMPILER ${CONVOY_NVCC})
+        endif()
+    endif()
+    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+        set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 100)
+    endif()
+    include(CheckLanguage)
+    check_language(CUDA)
+    if(CMAKE_CUDA_COMPILER)
+        set(CMAKE_CUDA_STANDARD 17)
+        set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+        set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
+        set(CMAKE_CUDA_VISIBILITY_PRESET hidden)
+        enable_language(CUDA)
+        find_package(CUDAToolkit REQUIRED)
+        set(CONVOY_WITH_CUDA ON)
+    elseif(CONVOY_CUDA STREQUAL "ON")
+        message(FATAL_ERROR "CONVOY_CUDA is ON, but no CUDA compiler was found (set CUDACXX or CMAKE_CUDA_COMPILER)")
+    endif()
+endif()
+message(STATUS "CUDA engines: ${CONVOY_WITH_CUDA}")
+if(CONVOY_WITH_CUDA)
+    # FMA is written out, as in C; host code there is C in spirit and asks for no C++ library
+    target_compile_options(convoy_flags INTERFACE
+        $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false>
+        $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wshadow,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics>
+        $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${CONVOY_WERROR}>>:-Werror=all-warnings>)
+endif()
