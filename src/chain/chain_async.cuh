@@ -1,0 +1,20 @@
+/* Copies from global to shared memory that run beside arithmetic (sm_80 on). */
+#ifndef CV_CHAIN_ASYNC_CUH
+#define CV_CHAIN_ASYNC_CUH
+
+__device__ __forceinline__ void cv_cp4(float *to, const float *from)
+{
+    unsigned a = (unsigned)__cvta_generic_to_shared(to);
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(a), "l"(from));
+}
+
+__device__ __forceinline__ void cv_cp16(float *to, const float *from)
+{
+    unsigned a = (unsigned)__cvta_generic_to_shared(to);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(a), "l"(from));
+}
+
+__device__ __forceinline__ void cv_cp_commit() { asm volatile("cp.async.commit_group;"); }
+template <int N> __device__ __forceinline__ void cv_cp_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N)); }
+
+#endif

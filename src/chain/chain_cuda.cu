@@ -1,0 +1,110 @@
+/* Which kernels can do a shape, in which order they are likely best, and one way to launch them. */
+#include <string.h>
+
+#include "chain_host.h"
+
+namespace
+{
+
+struct ranked {
+    cv_chain_choice choice;
+    double seconds;
+};
+
+void add(ranked *list, int *count, int capacity, const ranked &r)
+{
+    int at = *count;
+    while (at > 0 && list[at - 1].seconds > r.seconds)
+        --at;
+    if (at >= capacity)
+        return;
+    const int last = *count < capacity ? (*count)++ : capacity - 1;
+    for (int i = last; i > at; --i)
+        list[i] = list[i - 1];
+    list[at] = r;
+}
+
+} // namespace
+
+double cv_chain_cuda_estimate(const cv_chain_shape *shape, const cv_chain_gpu *gpu, const cv_chain_choice *choice,
+                              int relay, size_t *workspace_bytes)
+{
+    size_t relaid = 0, carry = 0;
+    double seconds;
+    if (choice->kind == CV_CHAIN_SLIDE)
+        seconds = cv_slide_seconds(shape, gpu, choice, &relaid, &carry);
+    else if (choice->kind == CV_CHAIN_PLANE)
+        seconds = cv_plane_seconds(shape, gpu, choice);
+    else
+        seconds = cv_gather_seconds(shape, gpu, choice, &relaid);
+    if (relaid && !relay)
+        seconds -= 2e-6 + 2.0 * (double)relaid / gpu->bytes_per_s;
+    if (workspace_bytes)
+        *workspace_bytes = carry + (relay ? relaid : 0);
+    return seconds;
+}
+
+int cv_chain_cuda_choices(const cv_chain_shape *shape, const cv_chain_gpu *gpu, cv_chain_choice *list, int capacity)
+{
+    enum { MOST = CV_CHAIN_CHOICES };
+    ranked all[MOST];
+    int count = 0;
+    static const int swizzles[] = {8, 1, 32};
+    for (int i = 0; i < CV_SLIDE_VARIANTS; ++i)
+        for (int split = 0; split < 2; ++split) {
+            if (!cv_slide_fits(shape, gpu, i, split))
+                continue;
+            for (int j = 0; j < 3; ++j) {
+                ranked r = {{CV_CHAIN_SLIDE, i, swizzles[j], split}, 0};
+                r.seconds = cv_chain_cuda_estimate(shape, gpu, &r.choice, 1, NULL) * (1 + 1e-3 * j);
+                add(all, &count, MOST, r);
+            }
+        }
+    for (int i = 0; i < CV_PLANE_VARIANTS; ++i)
+        if (cv_plane_fits(shape, gpu, i)) {
+            ranked r = {{CV_CHAIN_PLANE, i, 0, 0}, 0};
+            r.seconds = cv_chain_cuda_estimate(shape, gpu, &r.choice, 1, NULL);
+            add(all, &count, MOST, r);
+        }
+    for (int i = 0; i < CV_GATHER_VARIANTS; ++i)
+        if (cv_gather_fits(shape, i)) {
+            ranked r = {{CV_CHAIN_GATHER, i, 0, 0}, 0};
+            r.seconds = cv_chain_cuda_estimate(shape, gpu, &r.choice, 1, NULL);
+            add(all, &count, MOST, r);
+        }
+    if (count > capacity)
+        count = capacity;
+    for (int i = 0; i < count; ++i)
+        list[i] = all[i].choice;
+    return count;
+}
+
+int cv_chain_cuda_plan(const cv_chain_shape *shape, const cv_chain_gpu *gpu, const cv_chain_choice *choice,
+                       cv_chain_plan *plan)
+{
+    memset(plan, 0, sizeof *plan);
+    plan->shape = *shape;
+    plan->choice = *choice;
+    const int i = choice->variant;
+    if (choice->kind == CV_CHAIN_SLIDE && i >= 0 && i < CV_SLIDE_VARIANTS &&
+        cv_slide_fits(shape, gpu, i, choice->split))
+        return cv_slide_plan(shape, gpu, choice, plan);
+    if (choice->kind == CV_CHAIN_PLANE && i >= 0 && i < CV_PLANE_VARIANTS && cv_plane_fits(shape, gpu, i))
+        return cv_plane_plan(shape, gpu, choice, plan);
+    if (choice->kind == CV_CHAIN_GATHER && i >= 0 && i < CV_GATHER_VARIANTS && cv_gather_fits(shape, i))
+        return cv_gather_plan(shape, choice, plan);
+    return cudaErrorInvalidValue;
+}
+
+int cv_chain_cuda_run(const cv_chain_plan *plan, const float *x, const float *w, const float *bias, float *y,
+                      void *workspace, void *stream)
+{
+    switch (plan->choice.kind) {
+    case CV_CHAIN_SLIDE:
+        return cv_slide_run(plan, x, w, bias, y, workspace, (cudaStream_t)stream);
+    case CV_CHAIN_PLANE:
+        return cv_plane_run(plan, x, w, bias, y, (cudaStream_t)stream);
+    default:
+        return cv_gather_run(plan, x, w, bias, y, (cudaStream_t)stream);
+    }
+}
