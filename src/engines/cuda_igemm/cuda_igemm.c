@@ -1,0 +1,173 @@
+/* cuda_igemm: the direct sum on a GPU in the exact contract's order, by the kernels of src/chain.
+ *
+ * Candidates: kind (0 slide, 1 plane, 2 gather), variant of its kernel, and for slide the swizzle and whether tiles are
+ * split into equal shares. w is re-laid into the workspace, or ahead of time for prepared weights. */
+#include "core/engine.h"
+#include "chain/chain_cuda.h"
+#include "gpu/cuda_status.h"
+
+#include <string.h>
+
+enum { ALIGN = 256 };
+
+struct state {
+    const cv_machine *machine;
+    cv_chain_shape shape; /* as the caller's tensors are */
+    cv_chain_plan plan;   /* w's strides packed when it comes prepared */
+};
+
+static cv_chain_shape shape_of(const cv_request *q)
+{
+    const convoy_problem *p = &q->p;
+    cv_chain_shape s = {.n = p->n,
+                        .c = p->c,
+                        .h = p->h,
+                        .w = p->w,
+                        .k = p->k,
+                        .r = p->r,
+                        .s = p->s,
+                        .p = q->P,
+                        .q = q->Q,
+                        .st_h = p->stride_h,
+                        .st_w = p->stride_w,
+                        .pad_t = p->pad_t,
+                        .pad_l = p->pad_l,
+                        .pad_b = p->pad_b,
+                        .pad_r = p->pad_r,
+                        .dil_h = p->dil_h,
+                        .dil_w = p->dil_w,
+                        .groups = p->groups};
+    memcpy(s.xs, p->x_stride, sizeof s.xs);
+    memcpy(s.ws, p->w_stride, sizeof s.ws);
+    memcpy(s.ys, p->y_stride, sizeof s.ys);
+    return s;
+}
+
+static cv_chain_gpu gpu_of(const cv_machine *m)
+{
+    const cv_chain_gpu gpu = {m->sm_count, m->gpu_shared_bytes, m->flop_per_s, m->bytes_per_s};
+    return gpu;
+}
+
+static cv_chain_choice choice_of(const cv_candidate *c)
+{
+    const cv_chain_choice choice = {c->v[0], c->v[1], c->v[2], c->v[3]};
+    return choice;
+}
+
+static size_t round_up(size_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN; }
+
+static double estimate(const cv_request *q, const cv_candidate *candidate, size_t *workspace_bytes)
+{
+    const cv_chain_shape shape = shape_of(q);
+    const cv_chain_gpu gpu = gpu_of(q->machine);
+    const cv_chain_choice choice = choice_of(candidate);
+    return cv_chain_cuda_estimate(&shape, &gpu, &choice, !q->prepared, workspace_bytes);
+}
+
+static int candidates(const cv_request *q, cv_candidate *list, int capacity)
+{
+    cv_chain_choice choices[CV_CHAIN_CHOICES];
+    const cv_chain_shape shape = shape_of(q);
+    const cv_chain_gpu gpu = gpu_of(q->machine);
+    const int found = cv_chain_cuda_choices(&shape, &gpu, choices, CV_CHAIN_CHOICES);
+    int count = 0;
+    for (int i = 0; i < found && count < capacity; i++) {
+        cv_candidate c = {{choices[i].kind, choices[i].variant, choices[i].swizzle, choices[i].split}};
+        size_t bytes = 0;
+        (void)estimate(q, &c, &bytes);
+        if (bytes <= q->workspace_limit)
+            list[count++] = c;
+    }
+    return count;
+}
+
+static const char *refuse(const cv_request *q, char *reason)
+{
+    cv_chain_choice choice;
+    const cv_chain_shape shape = shape_of(q);
+    const cv_chain_gpu gpu = gpu_of(q->machine);
+    (void)reason;
+    return cv_chain_cuda_choices(&shape, &gpu, &choice, 1) ? NULL : "its sizes exceed what the kernels' indices hold";
+}
+
+static void destroy(void *state)
+{
+    struct state *s = state;
+    if (s)
+        cv_free(&s->machine->memory, s);
+}
+
+static convoy_status create(const cv_request *q, const cv_candidate *candidate, void **state, cv_needs *needs)
+{
+    cv_chain_shape shape = shape_of(q);
+    const cv_chain_gpu gpu = gpu_of(q->machine);
+    const cv_chain_choice choice = choice_of(candidate);
+    *state = NULL;
+    struct state *s = cv_alloc(&q->machine->memory, sizeof *s);
+    if (!s)
+        return cv_fail(CONVOY_OUT_OF_MEMORY, "out of memory: a plan of engine cuda_igemm");
+    memset(s, 0, sizeof *s);
+    s->machine = q->machine;
+    s->shape = shape;
+    if (q->prepared) {
+        const int64_t packed[4] = {q->cg * shape.r * shape.s, shape.r * shape.s, shape.s, 1};
+        memcpy(shape.ws, packed, sizeof packed);
+    }
+    convoy_status status = cv_cuda_status(cv_chain_cuda_plan(&shape, &gpu, &choice, &s->plan), "planning cuda_igemm");
+    if (status != CONVOY_OK) {
+        destroy(s);
+        return status;
+    }
+    const size_t relaid = round_up(s->plan.relaid_bytes);
+    needs->workspace_bytes = s->plan.workspace_bytes + (q->prepared ? 0 : relaid);
+    needs->weights_bytes = relaid ? relaid : (size_t)(q->p.k * q->cg * q->p.r * q->p.s) * sizeof(float);
+    needs->bound_kind = 0;
+    needs->bound_factor = (double)q->cg * (double)q->p.r * (double)q->p.s + 1;
+    *state = s;
+    return CONVOY_OK;
+}
+
+static convoy_status prepare(const void *state, const float *w, void *weights, void *scratch, void *stream)
+{
+    const struct state *s = state;
+    (void)scratch;
+    /* plane reads w as it is: its block is a packed copy */
+    return cv_cuda_status(cv_chain_cuda_relay(&s->shape, s->plan.relaid_bytes ? s->plan.kb : 1, w, weights, stream),
+                          "re-laying w for cuda_igemm");
+}
+
+static convoy_status execute(const void *state, const cv_exec *run)
+{
+    const struct state *s = state;
+    const float *w = run->w;
+    void *rest = run->workspace;
+    if (run->weights) {
+        w = run->weights;
+    } else if (s->plan.relaid_bytes) {
+        float *relaid = run->workspace;
+        const int e = cv_chain_cuda_relay(&s->shape, s->plan.kb, run->w, relaid, run->stream);
+        if (e)
+            return cv_cuda_status(e, "re-laying w for cuda_igemm");
+        w = relaid;
+        rest = (char *)run->workspace + round_up(s->plan.relaid_bytes);
+    }
+    return cv_cuda_status(cv_chain_cuda_run(&s->plan, run->x, w, run->bias, run->y, rest, run->stream),
+                          "launching cuda_igemm");
+}
+
+const cv_engine cv_engine_cuda_igemm = {
+    .name = "cuda_igemm",
+    .about = "direct sum on the GPU in the exact contract's order",
+    .revision = 1,
+    .device = CONVOY_CUDA,
+    .traits = CV_KEEPS_EXACT | CV_PREPARES,
+    .candidate_keys = "kind v swz split",
+    .refuse = refuse,
+    .candidates = candidates,
+    .estimate = estimate,
+    .create = create,
+    .destroy = destroy,
+    .prepare = prepare,
+    .execute = execute,
+};
