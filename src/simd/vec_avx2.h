@@ -45,6 +45,18 @@ static inline void vf_scatter_n(float *p, int64_t stride, vf a, int n)
         p[i * stride] = lane[i];
 }
 
+typedef __m256i vm;
+static inline vm vm_between(int64_t a, int64_t b)
+{
+    const int lo = a < 0 ? 0 : a > 8 ? 8 : (int)a, hi = b < 0 ? 0 : b > 8 ? 8 : (int)b;
+    return _mm256_andnot_si256(cv_mask_n(lo), cv_mask_n(hi));
+}
+static inline vf vf_load_m(const float *p, vm m) { return _mm256_maskload_ps(p, m); }
+static inline vf vf_fma_m(vf a, vf b, vf c, vm m)
+{
+    return _mm256_blendv_ps(c, _mm256_fmadd_ps(a, b, c), _mm256_castsi256_ps(m));
+}
+
 static inline vf vf_add(vf a, vf b) { return _mm256_add_ps(a, b); }
 static inline vf vf_sub(vf a, vf b) { return _mm256_sub_ps(a, b); }
 static inline vf vf_mul(vf a, vf b) { return _mm256_mul_ps(a, b); }

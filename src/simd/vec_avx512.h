@@ -43,6 +43,15 @@ static inline void vf_scatter_n(float *p, int64_t stride, vf a, int n)
     _mm512_mask_i64scatter_ps(p, (__mmask8)(m >> 8), cv_offsets(8, stride), _mm512_extractf32x8_ps(a, 1), 4);
 }
 
+typedef __mmask16 vm;
+static inline vm vm_between(int64_t a, int64_t b)
+{
+    const int lo = a < 0 ? 0 : a > 16 ? 16 : (int)a, hi = b < 0 ? 0 : b > 16 ? 16 : (int)b;
+    return (vm)(cv_mask_n(hi) & ~cv_mask_n(lo));
+}
+static inline vf vf_load_m(const float *p, vm m) { return _mm512_maskz_loadu_ps(m, p); }
+static inline vf vf_fma_m(vf a, vf b, vf c, vm m) { return _mm512_mask3_fmadd_ps(a, b, c, m); }
+
 static inline vf vf_add(vf a, vf b) { return _mm512_add_ps(a, b); }
 static inline vf vf_sub(vf a, vf b) { return _mm512_sub_ps(a, b); }
 static inline vf vf_mul(vf a, vf b) { return _mm512_mul_ps(a, b); }

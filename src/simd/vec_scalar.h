@@ -9,15 +9,21 @@
  *   vf, vm                     a vector of floats; a mask with one bit a lane
  *   vf_zero vf_set1            constants
  *   vf_load vf_store           unaligned, VL floats
- *   vf_load_n vf_store_n       the first n lanes (0 <= n <= VL); lanes past n load as +0 and no memory is touched for
- * them vf_stream                  non-temporal store where there is one (aligned address), else vf_store vf_stream_end
- * makes the streamed stores visible to other threads before what this one stores next vf_gather                  base[i
- * * stride] for lane i, stride in floats; vf_gather_n the first n lanes vf_scatter_n               the inverse of
- * vf_gather_n vf_add vf_sub vf_mul vf_neg vf_fma(a,b,c) = a*b + c    vf_fnma(a,b,c) = c - a*b    vf_fms(a,b,c) = a*b -
- * c vf_max vf_abs              for range scans; vf_max(a, b) returns b when either is NaN vf_hmax the largest lane
- *   vf_load_between(p,a,b)     lanes a..b-1 of the vector at p; the others are +0 and their memory is not touched
- *   vf_maxmag(acc, a)          the larger magnitude of each lane, by its bits: Inf above all numbers, NaN above Inf,
- * kept for good vf_minmag(acc, a)          the smaller magnitude of each lane, zeros of a passed over (start from +Inf)
+ *   vf_load_n vf_store_n       the first n lanes (0 <= n <= VL); lanes past n load as +0, their memory is not touched
+ *   vf_load_between(p, a, b)   lanes a..b-1 of the vector at p; the others are +0 and their memory is not touched
+ *   vf_stream                  non-temporal store where there is one (aligned address), else vf_store
+ *   vf_stream_end              makes the streamed stores visible to other threads before what this one stores next
+ *   vf_gather                  base[i * stride] for lane i, stride in floats; vf_gather_n the first n lanes
+ *   vf_scatter_n               the inverse of vf_gather_n
+ *   vm_between(a, b)           the mask of lanes a..b-1; a and b of any size, empty when b <= a
+ *   vf_load_m(p, m)            lanes outside m load as +0 and no memory is touched for them
+ *   vf_fma_m(a, b, c, m)       a*b + c in the lanes of m, c in the others
+ *   vf_add vf_sub vf_mul vf_neg
+ *   vf_fma(a,b,c) = a*b + c    vf_fnma(a,b,c) = c - a*b    vf_fms(a,b,c) = a*b - c
+ *   vf_max vf_abs              for range scans; vf_max(a, b) returns b when either is NaN
+ *   vf_hmax                    the largest lane
+ *   vf_maxmag(acc, a)          the larger magnitude, by its bits: Inf above all numbers, NaN above Inf, kept for good
+ *   vf_minmag(acc, a)          the smaller magnitude, zeros of a passed over (start from +Inf)
  *   vf_transpose(m)            in-register transposition of a VL x VL block m[VL]
  *   vf_prefetch(p)             into L1
  */
@@ -51,6 +57,12 @@ static inline void vf_scatter_n(float *p, int64_t stride, vf a, int n)
     if (n > 0)
         *p = a;
 }
+
+typedef int vm;
+static inline vm vm_between(int64_t a, int64_t b) { return a <= 0 && b > 0; }
+static inline vf vf_load_m(const float *p, vm m) { return m ? *p : 0.0f; }
+static inline vf vf_fma_m(vf a, vf b, vf c, vm m) { return m ? fmaf(a, b, c) : c; }
+
 static inline vf vf_add(vf a, vf b) { return a + b; }
 static inline vf vf_sub(vf a, vf b) { return a - b; }
 static inline vf vf_mul(vf a, vf b) { return a * b; }
