@@ -1,4 +1,4 @@
-/* The kernels of src/chain, one set an instruction set (see simd/simd.h). */
+/* The remaining kernels of src/chain, one set an instruction set (see simd/simd.h). */
 #ifndef CV_CHAIN_KERNELS_H
 #define CV_CHAIN_KERNELS_H
 
@@ -6,8 +6,7 @@
 
 #define CV_CHAIN_DECLARE(isa)                                                                                          \
     void cv_chain_list_##isa(const convoy_problem *p, int64_t Q, int64_t PQ, const cv_chain_io *io, int64_t count,     \
-                             const int64_t *index);                                                                    \
-    void cv_chain_box_##isa(const convoy_problem *p, const cv_chain_io *io, const cv_chain_box *box);
+                             const int64_t *index);
 
 CV_CHAIN_DECLARE(scalar)
 CV_CHAIN_DECLARE(avx2)

@@ -47,12 +47,3 @@ void CV_ISA_NAME(cv_chain_list)(const convoy_problem *p, int64_t Q, int64_t PQ, 
         one(p, io, nk / p->k, nk % p->k, at / Q, at % Q);
     }
 }
-
-void CV_ISA_NAME(cv_chain_box)(const convoy_problem *p, const cv_chain_io *io, const cv_chain_box *b)
-{
-    for (int64_t n = b->n0; n < b->n1; n++)
-        for (int64_t k = b->k0; k < b->k1; k++)
-            for (int64_t row = b->p0; row < b->p1; row++)
-                for (int64_t col = b->q0; col < b->q1; col++)
-                    one(p, io, n, k, row, col);
-}
