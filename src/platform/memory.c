@@ -35,6 +35,18 @@ void *cv_library_open(const char *const *names)
     return NULL;
 }
 
+int cv_library_is_loaded(const char *const *names)
+{
+    for (; *names; names++) {
+        void *library = dlopen(*names, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+        if (library) {
+            dlclose(library);
+            return 1;
+        }
+    }
+    return 0;
+}
+
 void *cv_library_symbol(void *library, const char *name) { return dlsym(library, name); }
 
 void cv_library_close(void *library)

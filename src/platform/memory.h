@@ -19,6 +19,8 @@ static inline void cv_free(const convoy_allocator *memory, void *block)
 
 /* dlopen of the first of a NULL-ended list of names that loads, with symbols kept local; NULL when none does. */
 void *cv_library_open(const char *const *names);
+/* 1 when the process has one of them loaded already, by whatever way. */
+int cv_library_is_loaded(const char *const *names);
 /* NULL when the library has no such symbol. */
 void *cv_library_symbol(void *library, const char *name);
 void cv_library_close(void *library);

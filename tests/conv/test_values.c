@@ -244,7 +244,8 @@ static void laplacian(void **state)
 static void near_big_sum(test_case *c, const convoy_engine_info *engine, const convoy_plan_info *info, void *user)
 {
     (void)user;
-    const double slack = info->error_bound_kind == 1 || !engine->keeps_exact ? 40 : 365;
+    /* Who sums one product after another, as the exact contract does and a vendor may, is that far off. */
+    const double slack = info->error_bound_kind == 0 && (engine->keeps_exact || engine->vendor) ? 365 : 40;
     for (int64_t o = 0; o < c->outputs; o++)
         if (!(fabs((double)*y_flat(c, o) - 40640625.0) <= slack))
             fail_msg("%s: output %lld is %.9g, expected 40640625 within %g", engine->name, (long long)o,
