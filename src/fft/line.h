@@ -23,8 +23,9 @@ typedef struct cv_fft_line {
 /* 1 when n is 2^a 3^b 5^c and 2..CV_FFT_MAX. */
 int cv_fft_line_has(int n);
 
-/* Vector operations of one transform of n complex points, for cost models. */
-double cv_fft_line_ops(int n);
+/* Cycles of one transform of n points with 16 lanes, for cost models; operations that it makes in every lane. */
+double cv_fft_line_cycles(int n);
+double cv_fft_line_flop(const cv_fft_line *line);
 
 /* Floats of the twiddle table of a transform of length n. */
 size_t cv_fft_line_floats(int n);

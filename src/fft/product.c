@@ -4,51 +4,86 @@
  *
  * with three real products a complex one: (a + ib)(c + id) = (p - q) + i(r - p - q), p = ac, q = bd, r = (a+b)(c+d).
  * The sums a+b and c+d are made in registers; on cores whose adders stand beside the multipliers (Zen 4) they are free.
- * The register tile is `block` rows by one group: 3*block accumulators (24 of 32 registers with 16 lanes), and a step
- * reads 2 vectors and 2*block broadcasts for 3*block multiply-adds. Rows are packed `block` at a time to [c][re of the
- * rows, im of the rows], one line of VL floats, so the inner loop reads two streams; the panel (DEPTH*VL*4 bytes, 16
- * KB) stays in L1 while the groups' vectors, L2 sized, pass by. Traffic a bin: rows once for every L2-full of vectors,
- * vectors and out once. */
+ * The register tile is BLOCK rows by one group: 3*BLOCK accumulators (24 of 32 registers with 16 lanes), and a step
+ * reads 2 vectors and 2*BLOCK broadcasts for 3*BLOCK multiply-adds.
+ *
+ * A bin's values lie far apart (a column's bins are together, for the transforms), so operands are packed: rows BLOCK
+ * at a time to [c][re of the rows, im of the rows], up to ROWS rows (L2); the vectors of one group to [c][re, im] (L1),
+ * unless one block of rows is all there is. Packing bin v asks for bin v + 1, which lies next to it. Traffic: rows,
+ * vectors and results once; each packed vector serves all rows, each packed row all groups. */
 #include "tile.h"
 #include "simd/simd.h"
 
-#define CV_INLINE static inline __attribute__((always_inline))
-
-enum { DEPTH = 256, BLOCK = VL >= 2 ? VL / 2 : 1, LINE = 2 * BLOCK };
-
-/* Rows n..n+count-1, columns c..c+depth-1, to panel. */
-static void pack(const float *re, int64_t imaginary, int64_t pitch, int count, int64_t depth, float *panel)
-{
-#if VL == 1
-    (void)pitch, (void)count;
-    for (int64_t c = 0; c < depth; c++) {
-        panel[2 * c] = re[c];
-        panel[2 * c + 1] = re[imaginary + c];
-    }
+#if defined(CV_ISA_AVX512)
+enum { BLOCK = 8 };
+#elif defined(CV_ISA_AVX2)
+enum { BLOCK = 3 }; /* of 16 registers: 9 accumulators, 3 for the vector, 3 for the row */
 #else
+enum { BLOCK = 1 };
+#endif
+enum { DEPTH = 160, ROWS = 128, LINE = VL >= 2 ? VL : 2, PANEL = (DEPTH + VL) * LINE };
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* Values i..i+n-1 (n <= VL) of the rows' flat order, at one bin. imaginary: 0 or VL. */
+static inline vf flat_load(const float *bin, int64_t column, int64_t i, int n)
+{
+    const int lane = (int)(i % VL), left = VL - lane;
+    const float *at = bin + i / VL * column + lane;
+    if (lane == 0 && n == VL)
+        return vf_load(at);
+    const vf head = vf_load_n(at, n < left ? n : left);
+    return n <= left ? head : vf_add(head, vf_load_between(at + (column - VL), left, n));
+}
+
+/* Rows n0..n0+count-1, columns c0..c0+depth-1, to panel; bin is the bin's first vector. */
+static void pack_rows(const cv_fft_product *f, const float *bin, int64_t column, int64_t n0, int count, int64_t c0,
+                      int64_t depth, float *panel)
+{
     for (int64_t c = 0; c < depth; c += VL) {
-        const int n = depth - c < VL ? (int)(depth - c) : VL;
-        vf m[VL];
+        const int n = (int)least(VL, depth - c);
+        vf m[LINE];
         for (int j = 0; j < BLOCK; j++) {
-            const float *at = re + j * pitch + c;
-            m[j] = j >= count ? vf_zero() : n == VL ? vf_load(at) : vf_load_n(at, n);
-            m[BLOCK + j] = j >= count ? vf_zero() : n == VL ? vf_load(at + imaginary) : vf_load_n(at + imaginary, n);
+            const int64_t i = f->row_first + (n0 + j) * f->depth + c0 + c;
+            const int there = j < count;
+            m[j] = there ? flat_load(bin, column, i, n) : vf_zero();
+            m[BLOCK + j] = there ? flat_load(bin + VL, column, i, n) : vf_zero();
+            if (there) {
+                vf_prefetch_l2(bin + i / VL * column + 2 * VL);
+                vf_prefetch_l2(bin + i / VL * column + 3 * VL);
+            }
         }
+        for (int j = 2 * BLOCK; j < LINE; j++)
+            m[j] = vf_zero();
+#if VL == 1
+        vf_store(panel + c * LINE, m[0]);
+        vf_store(panel + c * LINE + 1, m[1]);
+#else
         vf_transpose(m);
         for (int i = 0; i < VL; i++)
             vf_store(panel + (c + i) * LINE, m[i]);
-    }
 #endif
+    }
+}
+
+static void pack_vectors(const float *bin, int64_t column, int64_t depth, float *packed)
+{
+    for (int64_t c = 0; c < depth; c++, bin += column, packed += 2 * VL) {
+        vf_store(packed, vf_load(bin));
+        vf_store(packed + VL, vf_load(bin + VL));
+        vf_prefetch_l2(bin + 2 * VL);
+        vf_prefetch_l2(bin + 3 * VL);
+    }
 }
 
 /* N rows of the panel with one group. more: add to what out holds. */
 #define CV_PRODUCT(N)                                                                                                  \
-    static void product##N(const float *panel, const float *vector, int64_t depth, float *out, int64_t pitch,          \
-                           int more)                                                                                   \
+    static void product##N(const float *panel, const float *vector, int64_t step, int64_t depth, float *out,           \
+                           int64_t pitch, int more)                                                                    \
     {                                                                                                                  \
         vf p[N], q[N], r[N];                                                                                           \
         _Pragma("GCC unroll 8") for (int j = 0; j < N; j++) p[j] = q[j] = r[j] = vf_zero();                            \
-        for (int64_t c = 0; c < depth; c++, panel += LINE, vector += 2 * VL) {                                         \
+        for (int64_t c = 0; c < depth; c++, panel += LINE, vector += step) {                                           \
             const vf wr = vf_load(vector), wi = vf_load(vector + VL), ws = vf_add(wr, wi);                             \
             _Pragma("GCC unroll 8") for (int j = 0; j < N; j++)                                                        \
             {                                                                                                          \
@@ -69,80 +104,75 @@ static void pack(const float *re, int64_t imaginary, int64_t pitch, int count, i
             vf_store(out + VL, im);                                                                                    \
         }                                                                                                              \
     }
-
 CV_PRODUCT(1)
 #if VL >= 8
 CV_PRODUCT(2)
 CV_PRODUCT(3)
-CV_PRODUCT(4)
 #endif
 #if VL >= 16
+CV_PRODUCT(4)
 CV_PRODUCT(5)
 CV_PRODUCT(6)
 CV_PRODUCT(7)
 CV_PRODUCT(8)
 #endif
 
-static void product_rows(int n, const float *panel, const float *vector, int64_t depth, float *out, int64_t pitch,
-                         int more)
-{
-    switch (n) {
-#if VL >= 16
-    case 8:
-        product8(panel, vector, depth, out, pitch, more);
-        break;
-    case 7:
-        product7(panel, vector, depth, out, pitch, more);
-        break;
-    case 6:
-        product6(panel, vector, depth, out, pitch, more);
-        break;
-    case 5:
-        product5(panel, vector, depth, out, pitch, more);
-        break;
-#endif
+typedef void (*product_fn)(const float *, const float *, int64_t, int64_t, float *, int64_t, int);
+static const product_fn product_of[BLOCK] = {
+    product1,
 #if VL >= 8
-    case 4:
-        product4(panel, vector, depth, out, pitch, more);
-        break;
-    case 3:
-        product3(panel, vector, depth, out, pitch, more);
-        break;
-    case 2:
-        product2(panel, vector, depth, out, pitch, more);
-        break;
+    product2, product3,
 #endif
-    default:
-        product1(panel, vector, depth, out, pitch, more);
-        break;
+#if VL >= 16
+    product4, product5, product6, product7, product8,
+#endif
+};
+
+size_t CV_ISA_NAME(cv_fft_product_floats)(void);
+size_t CV_ISA_NAME(cv_fft_product_floats)(void)
+{
+    return (size_t)((ROWS + BLOCK - 1) / BLOCK * PANEL + DEPTH * 2 * VL);
+}
+
+/* One bin, columns c..c+depth-1, rows n0..n1-1, which go in blocks of nearly equal size: 50 rows as 8,7,7,7,7,7,7. */
+static void product_part(const cv_fft_product *f, int64_t n0, int64_t n1, int64_t c, int64_t depth, int64_t column,
+                         const float *row, const float *vector, float *out, float *scratch)
+{
+    const int64_t blocks = (n1 - n0 + BLOCK - 1) / BLOCK, pitch = f->out_groups * column;
+    float *packed = scratch, *panels = scratch + DEPTH * 2 * VL;
+    for (int64_t b = 0; b < blocks; b++) {
+        const int64_t from = n0 + (n1 - n0) * b / blocks, to = n0 + (n1 - n0) * (b + 1) / blocks;
+        pack_rows(f, row, column, from, (int)(to - from), c, depth, panels + b * PANEL);
+    }
+    for (int64_t g = 0; g < f->groups; g++) {
+        const float *use = vector + (g * f->depth + c) * column;
+        int64_t step = column;
+        if (blocks > 1) {
+            pack_vectors(use, column, depth, packed);
+            use = packed;
+            step = 2 * VL;
+        }
+        for (int64_t b = 0; b < blocks; b++) {
+            const int64_t from = n0 + (n1 - n0) * b / blocks, to = n0 + (n1 - n0) * (b + 1) / blocks;
+            product_of[to - from - 1](panels + b * PANEL, use, step, depth, out + from * pitch + g * column, pitch,
+                                      c > 0);
+        }
     }
 }
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-
-size_t CV_ISA_NAME(cv_fft_product_floats)(void);
-size_t CV_ISA_NAME(cv_fft_product_floats)(void) { return (size_t)(DEPTH + VL) * LINE; }
-
-void CV_ISA_NAME(cv_fft_product)(const cv_fft_product *f, int64_t first_bin, int64_t last_bin, float *panel);
-void CV_ISA_NAME(cv_fft_product)(const cv_fft_product *f, int64_t first_bin, int64_t last_bin, float *panel)
+void CV_ISA_NAME(cv_fft_product)(const cv_fft_product *f, int u, int v0, int v1, float *scratch);
+void CV_ISA_NAME(cv_fft_product)(const cv_fft_product *f, int u, int v0, int v1, float *scratch)
 {
-    /* Row blocks of nearly equal size: 50 rows go as 8,7,7,7,7,7,7 rather than six of 8 and one of 2. */
-    const int64_t blocks = (f->rows + BLOCK - 1) / BLOCK;
-    for (int64_t bin = first_bin; bin < last_bin; bin++)
-        for (int64_t c = 0; c < f->depth; c += DEPTH) {
-            const int64_t depth = least(DEPTH, f->depth - c);
-            const int64_t fit = (int64_t)(f->l2_bytes / 2) / (depth * 2 * VL * (int64_t)sizeof(float)),
-                          together = fit < 1 ? 1 : fit;
-            for (int64_t g0 = 0; g0 < f->groups; g0 += together)
-                for (int64_t b = 0; b < blocks; b++) {
-                    const int64_t n0 = f->rows * b / blocks, n1 = f->rows * (b + 1) / blocks,
-                                  g1 = least(f->groups, g0 + together);
-                    pack(f->row + bin * f->row_step + n0 * f->row_pitch + c, f->row_imaginary, f->row_pitch,
-                         (int)(n1 - n0), depth, panel);
-                    for (int64_t g = g0; g < g1; g++)
-                        product_rows((int)(n1 - n0), panel,
-                                     f->vector + bin * f->vector_step + g * f->vector_pitch + c * 2 * VL, depth,
-                                     f->out + bin * f->out_step + n0 * f->out_pitch + g * 2 * VL, f->out_pitch, c > 0);
-                }
-        }
+    const int64_t column = cv_fft_column_floats(f->tile, VL);
+    const int64_t parts = (f->depth + DEPTH - 1) / DEPTH, chunks = (f->rows + ROWS - 1) / ROWS;
+    for (int v = v0; v < v1; v++) {
+        const float *row = f->row + u * f->row_step + v * 2 * VL, *vector = f->vector + u * f->vector_step + v * 2 * VL;
+        float *out = f->out + u * f->out_step + v * 2 * VL;
+        for (int64_t i = 0; i < chunks; i++)
+            for (int64_t j = 0; j < parts; j++) {
+                const int64_t c0 = f->depth * j / parts, c1 = f->depth * (j + 1) / parts;
+                product_part(f, f->rows * i / chunks, f->rows * (i + 1) / chunks, c0, c1 - c0, column, row, vector, out,
+                             scratch);
+            }
+    }
 }

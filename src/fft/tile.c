@@ -9,21 +9,17 @@
 #include "tile.h"
 #include "passes.h"
 
-static ptrdiff_t half_pitch(const cv_fft_tile *t)
+static ptrdiff_t half_pitch(const cv_fft_tile *t) /* odd: columns spread over L1's sets */
 {
     return (ptrdiff_t)(t->ux | 1) * 2 * VL;
-} /* odd: columns spread over L1's sets */
+}
 
 static size_t half_floats(const cv_fft_tile *t) { return (size_t)(half_pitch(t) * t->ty); }
 
-/* Two lines and two spare ones; columns_pointwise uses three lines. */
-static size_t line_floats(const cv_fft_tile *t)
-{
-    const size_t longest = (size_t)(t->tx > t->ty ? t->tx : t->ty);
-    return (longest + VL) * 2 * VL * 5;
-}
+/* Lines have room for whole blocks of VL; two and the passes' two spare ones, or three in columns_pointwise. */
+static size_t line_pitch(const cv_fft_tile *t) { return (size_t)((t->tx > t->ty ? t->tx : t->ty) + VL) * 2 * VL; }
 
-static size_t line_pitch(const cv_fft_tile *t) { return line_floats(t) / 5; }
+static size_t line_floats(const cv_fft_tile *t) { return line_pitch(t) * 5; }
 
 /* Loads from lane source s, row y, the VL columns from x on; both count from the cut. */
 static vf load_lane(const cv_fft_load *load, const cv_fft_source *s, int y, int x)
@@ -45,35 +41,74 @@ static vf load_lane(const cv_fft_load *load, const cv_fft_source *s, int y, int 
     return vf_load(lane);
 }
 
-/* Row y of every lane to line[x], real parts only: VL floats every 2*VL. */
-static void load_row(const cv_fft_load *load, int y, float *line, vf scale, vf *max, vf *min)
+/* A load under way: magnitudes so far, and the rectangle (from the cut) that all lanes fill with adjacent elements. */
+typedef struct loading {
+    const cv_fft_load *load;
+    const float *at[VL]; /* element (0, 0) of every lane */
+    int y0, y1, x0, x1;
+    vf scale, max, min;
+} loading;
+
+static loading loading_begin(const cv_fft_load *load)
 {
-    for (int x = 0; x < load->columns; x += VL) {
-        vf m[VL];
-        for (int l = 0; l < VL; l++)
-            m[l] = l < load->lanes ? load_lane(load, &load->lane[l], y, x) : vf_zero();
-        vf_transpose(m);
-        for (int i = 0; i < VL; i++) { /* line has room for whole blocks */
-            *max = vf_maxmag(*max, m[i]);
-            if (min)
-                *min = vf_minmag(*min, m[i]);
-            vf_store(line + (size_t)(x + i) * 2 * VL, vf_mul(m[i], scale));
-        }
+    loading g = {.load = load, .y0 = 0, .y1 = load->rows, .x0 = 0, .x1 = load->columns};
+    g.scale = load->scale ? vf_load_n(load->scale, load->lanes) : vf_set1(1.0f);
+    g.max = vf_zero();
+    g.min = vf_set1(1.0f / 0.0f);
+    if (load->lanes < VL || load->step_x != 1)
+        g.y1 = 0;
+    for (int l = 0; l < load->lanes; l++) {
+        const cv_fft_source *s = &load->lane[l];
+        g.at[l] = s->plane + (s->offset + load->cut_y * load->step_y + load->cut_x * load->step_x);
+        g.y0 = s->y0 - load->cut_y > g.y0 ? s->y0 - load->cut_y : g.y0;
+        g.y1 = s->y1 - load->cut_y < g.y1 ? s->y1 - load->cut_y : g.y1;
+        g.x0 = s->x0 - load->cut_x > g.x0 ? s->x0 - load->cut_x : g.x0;
+        g.x1 = s->x1 - load->cut_x < g.x1 ? s->x1 - load->cut_x : g.x1;
     }
+    return g;
+}
+
+/* Row y of every lane to line[x], real parts only: VL floats every 2*VL. */
+static void load_row(loading *g, int y, float *line)
+{
+    const cv_fft_load *load = g->load;
+    const int inside = y >= g->y0 && y < g->y1;
+    vf max = g->max, min = g->min;
+    for (int block = 0; block < load->columns; block += VL) {
+        int x = block;
+        if (x + VL > load->columns && load->columns >= VL)
+            x = load->columns - VL; /* the last block overlaps the one before: whole loads */
+        vf m[VL];
+        if (inside && x >= g->x0 && x + VL <= g->x1) {
+            const ptrdiff_t to = y * load->step_y + x;
+            CV_UNROLL for (int l = 0; l < VL; l++) m[l] = vf_load(g->at[l] + to);
+        } else
+            for (int l = 0; l < VL; l++)
+                m[l] = l < load->lanes ? load_lane(load, &load->lane[l], y, x) : vf_zero();
+        vf_transpose(m);
+        CV_UNROLL for (int i = 0; i < VL; i++)
+        {
+            max = vf_maxmag(max, m[i]);
+            vf_store(line + (size_t)(x + i) * 2 * VL, vf_mul(m[i], g->scale));
+        }
+        if (load->want_min)
+            CV_UNROLL for (int i = 0; i < VL; i++) min = vf_minmag(min, m[i]);
+    }
+    g->max = max;
+    g->min = min;
 }
 
 /* z is the transform of row a + i*b of two real rows: separates them into their own half-spectra, doubled. */
-static void separate(const cv_fft_tile *t, const float *z, int conjugate, float *a, float *b)
+CV_INLINE void separate(const cv_fft_tile *t, const float *z, int conjugate, float *a, float *b)
 {
-    const vf sign = vf_set1(conjugate ? -1.0f : 1.0f);
     for (int u = 0; u < t->ux; u++) {
         const float *p = z + (size_t)u * 2 * VL, *q = z + (size_t)(u ? t->tx - u : 0) * 2 * VL;
         const vf pr = vf_load(p), pi = vf_load(p + VL), qr = vf_load(q), qi = vf_load(q + VL);
         vf_store(a + (size_t)u * 2 * VL, vf_add(pr, qr));
-        vf_store(a + (size_t)u * 2 * VL + VL, vf_mul(sign, vf_sub(pi, qi)));
+        vf_store(a + (size_t)u * 2 * VL + VL, conjugate ? vf_sub(qi, pi) : vf_sub(pi, qi));
         if (b) {
             vf_store(b + (size_t)u * 2 * VL, vf_add(pi, qi));
-            vf_store(b + (size_t)u * 2 * VL + VL, vf_mul(sign, vf_sub(qr, pr)));
+            vf_store(b + (size_t)u * 2 * VL + VL, conjugate ? vf_sub(pr, qr) : vf_sub(qr, pr));
         }
     }
 }
@@ -81,62 +116,54 @@ static void separate(const cv_fft_tile *t, const float *z, int conjugate, float 
 static void rows_forward(const cv_fft_tile *t, cv_fft_load *load, int conjugate, float *half, float *scratch)
 {
     float *line = scratch, *z = line + line_pitch(t), *spare = z + line_pitch(t);
-    vf max = vf_zero(), min = vf_set1(1.0f / 0.0f), scale = vf_set1(1.0f);
-    if (load->scale)
-        scale = vf_load_n(load->scale, load->lanes);
+    loading g = loading_begin(load);
     for (int y = 0; y < load->rows; y += 2) {
         float *a = half + half_pitch(t) * y, *b = y + 1 < load->rows ? a + half_pitch(t) : NULL;
-        load_row(load, y, line, scale, &max, load->want_min ? &min : NULL);
+        load_row(&g, y, line);
         if (b)
-            load_row(load, y + 1, line + VL, scale, &max, load->want_min ? &min : NULL);
+            load_row(&g, y + 1, line + VL);
         else
             for (int x = 0; x < load->columns; x++)
                 vf_store(line + (size_t)x * 2 * VL + VL, vf_zero());
         line_forward(&t->row, cvec_packed(line), load->columns, cvec_packed(z), spare);
-        separate(t, z, conjugate, a, b);
+        if (conjugate)
+            separate(t, z, 1, a, b);
+        else
+            separate(t, z, 0, a, b);
     }
-    vf_store_n(load->max, max, VL);
-    vf_store_n(load->min, min, VL);
+    vf_store_n(load->max, g.max, VL);
+    vf_store_n(load->min, g.min, VL);
 }
 
 static cvec half_column(const cv_fft_tile *t, float *half, int u)
 {
     float *at = half + (size_t)u * 2 * VL;
-    return (cvec){at, at + VL, half_pitch(t)};
+    return (cvec){at, at + VL, half_pitch(t), 0};
 }
 
 /* Conjugates go through the inverse transform: the conjugate of a forward transform is the inverse transform of the
  * conjugate. */
-static void columns_forward(const cv_fft_tile *t, const float *half, int rows, int conjugate, int stream,
-                            cv_fft_spectrum out, float *scratch)
+static void columns_forward(const cv_fft_tile *t, const float *half, int rows, int conjugate, cv_fft_spectrum out,
+                            float *scratch)
 {
-    float *line = scratch, *spare = scratch + line_pitch(t);
     for (int u = 0; u < t->ux; u++) {
         const cvec in = half_column(t, (float *)half, u);
-        float *at = out.at + (int64_t)u * t->ty * out.step;
-        const cvec to = stream ? cvec_packed(line) : (cvec){at, at + out.imaginary, out.step};
-        line_forward(&t->column, conjugate ? cvec_swapped(in) : in, rows, conjugate ? cvec_swapped(to) : to, spare);
-        if (stream)
-            for (int v = 0; v < t->ty; v++, at += out.step) {
-                vf_stream(at, vf_load(line + (size_t)v * 2 * VL));
-                vf_stream(at + out.imaginary, vf_load(line + (size_t)v * 2 * VL + VL));
-            }
+        cvec to = cvec_packed(out.at + u * out.step);
+        to.stream = out.stream;
+        line_forward(&t->column, conjugate ? cvec_swapped(in) : in, rows, conjugate ? cvec_swapped(to) : to, scratch);
     }
-    if (stream)
+    if (out.stream)
         vf_stream_end();
 }
 
 static void columns_inverse(const cv_fft_tile *t, cv_fft_spectrum in, float *half, float *scratch)
 {
     for (int u = 0; u < t->ux; u++) {
-        float *at = in.at + (int64_t)u * t->ty * in.step;
-        if (u + 1 < t->ux) /* bins lie pages apart: no prefetcher follows */
-            for (int v = t->ty; v < 2 * t->ty; v++) {
-                vf_prefetch(at + v * in.step);
-                vf_prefetch(at + v * in.step + in.imaginary);
-            }
-        line_forward(&t->column, cvec_swapped((cvec){at, at + in.imaginary, in.step}), t->ty,
-                     cvec_swapped(half_column(t, half, u)), scratch);
+        float *at = in.at + u * in.step;
+        if (u + 1 < t->ux)
+            for (int v = 0; v < t->ty * 2 * VL; v += 16)
+                vf_prefetch_l2(at + in.step + v);
+        line_forward(&t->column, cvec_swapped(cvec_packed(at)), t->ty, cvec_swapped(half_column(t, half, u)), scratch);
     }
 }
 
@@ -146,8 +173,8 @@ static void combine(const cv_fft_tile *t, const float *a, const float *b, float 
 {
     for (int u = 0; u < t->ux; u++) {
         const vf ar = vf_load(a + (size_t)u * 2 * VL), ai = vf_load(a + (size_t)u * 2 * VL + VL);
-        const vf br = b ? vf_load(b + (size_t)u * 2 * VL) : vf_zero(),
-                 bi = b ? vf_load(b + (size_t)u * 2 * VL + VL) : vf_zero();
+        const vf br = b ? vf_load(b + (size_t)u * 2 * VL) : vf_zero();
+        const vf bi = b ? vf_load(b + (size_t)u * 2 * VL + VL) : vf_zero();
         float *p = z + (size_t)u * 2 * VL, *q = z + (size_t)(t->tx - u) * 2 * VL;
         if (u == 0 || 2 * u == t->tx) {
             vf_store(p, ar);
@@ -161,33 +188,70 @@ static void combine(const cv_fft_tile *t, const float *a, const float *b, float 
     }
 }
 
-/* Row i of the outputs, from a line whose real parts are VL floats every 2*VL. */
-static void store_row(const cv_fft_tile *t, const cv_fft_store *store, int i, int columns, const float *line, vf scale,
-                      vf power, vf bias)
+/* A store under way: the lanes' factors, and the outputs that all lanes have, adjacent in y. */
+typedef struct storing {
+    const cv_fft_store *store;
+    float *at[VL];
+    int rows, columns;           /* of the largest lane */
+    int full_rows, full_columns; /* of all lanes; 0 when the fast way is closed */
+    vf scale, power, bias;
+} storing;
+
+static storing storing_begin(const cv_fft_store *store)
 {
-    int at = -store->cut_x % t->tx;
-    at += at < 0 ? t->tx : 0;
-    for (int q = 0; q < columns; q += VL) {
+    storing g = {
+        .store = store, .full_rows = store->lanes == VL && store->step_x == 1 ? 1 << 30 : 0, .full_columns = 1 << 30};
+    float scale[VL] = {0}, power[VL] = {0}, bias[VL] = {0};
+    for (int l = 0; l < store->lanes; l++) {
+        const cv_fft_sink *s = &store->lane[l];
+        scale[l] = s->scale;
+        power[l] = s->power;
+        bias[l] = s->bias;
+        g.at[l] = s->plane + s->offset;
+        g.rows = s->rows > g.rows ? s->rows : g.rows;
+        g.columns = s->columns > g.columns ? s->columns : g.columns;
+        g.full_rows = s->rows < g.full_rows ? s->rows : g.full_rows;
+        g.full_columns = s->columns < g.full_columns ? s->columns : g.full_columns;
+    }
+    g.scale = vf_load(scale);
+    g.power = vf_load(power);
+    g.bias = vf_load(bias);
+    return g;
+}
+
+/* Row i of the outputs, from a line whose real parts are VL floats every 2*VL. */
+static void store_row(const cv_fft_tile *t, const storing *g, int i, const float *line)
+{
+    const cv_fft_store *store = g->store;
+    const int first = (t->tx - store->cut_x) % t->tx, every = store->every_x;
+    for (int block = 0; block < g->columns; block += VL) {
+        int q = block;
+        if (q + VL > g->columns && g->columns >= VL)
+            q = g->columns - VL;
         vf m[VL];
-        for (int j = 0; j < VL; j++) {
-            m[j] = vf_fma(vf_mul(vf_load(line + (size_t)at * 2 * VL), scale), power, bias);
-            at += store->every_x;
-            while (at >= t->tx)
-                at -= t->tx;
-        }
+        int at = (first + q * every) % t->tx;
+        if (at + (VL - 1) * every < t->tx)
+            CV_UNROLL for (int j = 0; j < VL; j++) m[j] = vf_load(line + (size_t)(at + j * every) * 2 * VL);
+        else
+            for (int j = 0; j < VL; j++, at = (at + every) % t->tx)
+                m[j] = vf_load(line + (size_t)at * 2 * VL);
+        CV_UNROLL for (int j = 0; j < VL; j++) m[j] = vf_fma(vf_mul(m[j], g->scale), g->power, g->bias);
         vf_transpose(m);
+        if (i < g->full_rows && q + VL <= g->full_columns) {
+            const ptrdiff_t to = i * store->step_y + q;
+            CV_UNROLL for (int l = 0; l < VL; l++) vf_store(g->at[l] + to, m[l]);
+            continue;
+        }
         for (int l = 0; l < store->lanes; l++) {
             const cv_fft_sink *s = &store->lane[l];
             const int n = s->columns - q < VL ? s->columns - q : VL;
             if (i >= s->rows || n <= 0)
                 continue;
-            float *to = s->plane + (s->offset + i * store->step_y + q * store->step_x);
-            if (store->step_x != 1)
-                vf_scatter_n(to, store->step_x, m[l], n);
-            else if (n == VL)
-                vf_store(to, m[l]);
-            else
+            float *to = g->at[l] + (i * store->step_y + q * store->step_x);
+            if (store->step_x == 1)
                 vf_store_n(to, m[l], n);
+            else
+                vf_scatter_n(to, store->step_x, m[l], n);
         }
     }
 }
@@ -195,28 +259,29 @@ static void store_row(const cv_fft_tile *t, const cv_fft_store *store, int i, in
 static void rows_inverse(const cv_fft_tile *t, const float *half, const cv_fft_store *store, float *scratch)
 {
     float *line = scratch, *z = line + line_pitch(t), *spare = z + line_pitch(t);
-    float scales[VL] = {0}, powers[VL] = {0}, biases[VL] = {0};
-    int rows = 0, columns = 0;
-    for (int l = 0; l < store->lanes; l++) {
-        scales[l] = store->lane[l].scale;
-        powers[l] = store->lane[l].power;
-        biases[l] = store->lane[l].bias;
-        rows = store->lane[l].rows > rows ? store->lane[l].rows : rows;
-        columns = store->lane[l].columns > columns ? store->lane[l].columns : columns;
-    }
-    const vf scale = vf_load(scales), power = vf_load(powers), bias = vf_load(biases);
-    int at = -store->cut_y % t->ty;
-    at += at < 0 ? t->ty : 0;
-    for (int i = 0; i < rows; i += 2) {
+    const storing g = storing_begin(store);
+    int at = (t->ty - store->cut_y) % t->ty;
+    for (int i = 0; i < g.rows; i += 2) {
         const float *a = half + half_pitch(t) * at;
         at = (at + store->every_y) % t->ty;
-        const float *b = i + 1 < rows ? half + half_pitch(t) * at : NULL;
+        const float *b = i + 1 < g.rows ? half + half_pitch(t) * at : NULL;
         at = (at + store->every_y) % t->ty;
         combine(t, a, b, z);
         line_forward(&t->row, cvec_swapped(cvec_packed(z)), t->tx, cvec_swapped(cvec_packed(line)), spare);
-        store_row(t, store, i, columns, line, scale, power, bias);
+        store_row(t, &g, i, line);
         if (b)
-            store_row(t, store, i + 1, columns, line + VL, scale, power, bias);
+            store_row(t, &g, i + 1, line + VL);
+    }
+}
+
+/* x *= f, n complex vectors; shared: f holds one value for all lanes. */
+CV_INLINE void multiply(float *x, const float *f, int n, int shared)
+{
+    for (int v = 0; v < n; v++, x += 2 * VL, f += shared ? 2 : 2 * VL) {
+        vf re = vf_load(x), im = vf_load(x + VL);
+        twiddle(&re, &im, shared ? vf_set1(f[0]) : vf_load(f), shared ? vf_set1(f[1]) : vf_load(f + VL));
+        vf_store(x, re);
+        vf_store(x + VL, im);
     }
 }
 
@@ -226,41 +291,30 @@ static void columns_pointwise(const cv_fft_tile *t, const float *half, int rows,
     float *x = scratch, *w = x + line_pitch(t), *spare = w + line_pitch(t);
     for (int u = 0; u < t->ux; u++) {
         line_forward(&t->column, half_column(t, (float *)half, u), rows, cvec_packed(x), spare);
-        const float *f = factor;
         if (kind == CV_FFT_ROWS) {
             line_forward(&t->column, cvec_swapped(half_column(t, (float *)factor, u)), factor_rows,
                          cvec_swapped(cvec_packed(w)), spare);
-            f = w;
+            multiply(x, w, t->ty, 0);
         } else if (kind == CV_FFT_LANEWISE)
-            f = factor + (size_t)u * t->ty * 2 * VL;
+            multiply(x, factor + (size_t)u * t->ty * 2 * VL, t->ty, 0);
         else
-            f = factor + (size_t)u * t->ty * 2;
-        for (int v = 0; v < t->ty; v++) {
-            float *p = x + (size_t)v * 2 * VL;
-            const vf fr = kind == CV_FFT_SHARED ? vf_set1(f[2 * v]) : vf_load(f + (size_t)v * 2 * VL);
-            const vf fi = kind == CV_FFT_SHARED ? vf_set1(f[2 * v + 1]) : vf_load(f + (size_t)v * 2 * VL + VL);
-            vf re = vf_load(p), im = vf_load(p + VL);
-            twiddle(&re, &im, fr, fi);
-            vf_store(p, re);
-            vf_store(p + VL, im);
-        }
+            multiply(x, factor + (size_t)u * t->ty * 2, t->ty, 1);
         line_forward(&t->column, cvec_swapped(cvec_packed(x)), t->ty, cvec_swapped(half_column(t, out, u)), spare);
     }
 }
 
-extern void CV_ISA_NAME(cv_fft_product)(const cv_fft_product *product, int64_t first_bin, int64_t last_bin,
-                                        float *scratch);
+extern void CV_ISA_NAME(cv_fft_product)(const cv_fft_product *product, int u, int v0, int v1, float *scratch);
 extern size_t CV_ISA_NAME(cv_fft_product_floats)(void);
 
 const cv_fft_kernels CV_ISA_NAME(cv_fft_kernels) = {
-    VL,
-    half_floats,
-    line_floats,
-    CV_ISA_NAME(cv_fft_product_floats),
-    rows_forward,
-    columns_forward,
-    columns_inverse,
-    rows_inverse,
-    columns_pointwise,
-    CV_ISA_NAME(cv_fft_product),
+    .lanes = VL,
+    .half_floats = half_floats,
+    .line_floats = line_floats,
+    .product_floats = CV_ISA_NAME(cv_fft_product_floats),
+    .rows_forward = rows_forward,
+    .columns_forward = columns_forward,
+    .columns_inverse = columns_inverse,
+    .rows_inverse = rows_inverse,
+    .columns_pointwise = columns_pointwise,
+    .product = CV_ISA_NAME(cv_fft_product),
 };

@@ -59,25 +59,31 @@ typedef struct cv_fft_store {
     int cut_y, cut_x;
 } cv_fft_store;
 
-/* Where bin b of a lane group lies: real parts of the lanes at at + b*step, imaginary ones at at + imaginary + b*step.
- */
+/* The spectrum of a lane group: bin (u, v) is VL real parts at at + u*step + v*2*VL, then VL imaginary ones. A group's
+ * column is contiguous, so transforms write and read kilobytes at a time; the groups of one u lie together, for the
+ * product. */
 typedef struct cv_fft_spectrum {
     float *at;
-    int64_t step, imaginary;
+    int64_t step;
+    int stream; /* written past the caches */
 } cv_fft_spectrum;
 
-/* Per bin: out[n][g] = sum over c < depth of row[n][c] * vector[g][c], complex; g is a group of VL lanes. */
+/* Floats from a lane group's column to the next group's: an odd number of pairs of lines, so that equal bins of many
+ * groups spread over the sets of a cache. */
+static inline int64_t cv_fft_column_floats(const cv_fft_tile *tile, int lanes)
+{
+    return (int64_t)(tile->ty | 1) * 2 * lanes;
+}
+
+/* Per bin: out[n][g] = sum over c < depth of row[n][c] * vector[g][c], complex; g is a group of VL lanes. All three are
+ * lane groups as above, `step` from one u to the next: value (n, c) of the rows is lane i % VL of group i / VL with i =
+ * row_first + n*depth + c; vectors are groups g*depth + c; results groups n*out_groups + g. */
 typedef struct cv_fft_product {
-    int64_t rows, groups, depth;
-    const float
-        *row; /* bin b, element (n, c): real row[b*row_step + n*row_pitch + c], imaginary row_imaginary further on */
-    int64_t row_step, row_imaginary, row_pitch;
-    const float
-        *vector; /* (g, c): VL real parts at vector[b*vector_step + g*vector_pitch + c*2*VL], then VL imaginary ones */
-    int64_t vector_step, vector_pitch;
-    float *out; /* (n, g): the same two vectors at out[b*out_step + n*out_pitch + g*2*VL] */
-    int64_t out_step, out_pitch;
-    size_t l2_bytes;
+    const cv_fft_tile *tile;
+    int64_t rows, groups, depth, out_groups, row_first;
+    const float *row, *vector;
+    float *out;
+    int64_t row_step, vector_step, out_step;
 } cv_fft_product;
 
 /* How the kernels' spectra reach a pointwise product: a vector of lanes a bin, one value a bin for all lanes, or as
@@ -95,8 +101,8 @@ typedef struct cv_fft_kernels {
 
     /* Transforms the rows of the lanes of load; conjugate: to the conjugates, and columns_* must be told the same. */
     void (*rows_forward)(const cv_fft_tile *tile, cv_fft_load *load, int conjugate, float *half, float *scratch);
-    void (*columns_forward)(const cv_fft_tile *tile, const float *half, int rows, int conjugate, int stream,
-                            cv_fft_spectrum out, float *scratch);
+    void (*columns_forward)(const cv_fft_tile *tile, const float *half, int rows, int conjugate, cv_fft_spectrum out,
+                            float *scratch);
     void (*columns_inverse)(const cv_fft_tile *tile, cv_fft_spectrum in, float *half, float *scratch);
     void (*rows_inverse)(const cv_fft_tile *tile, const float *half, const cv_fft_store *store, float *scratch);
 
@@ -105,7 +111,8 @@ typedef struct cv_fft_kernels {
     void (*columns_pointwise)(const cv_fft_tile *tile, const float *half, int rows, cv_fft_factor kind,
                               const float *factor, int factor_rows, float *out, float *scratch);
 
-    void (*product)(const cv_fft_product *product, int64_t first_bin, int64_t last_bin, float *scratch);
+    /* Bins (u, v) for v0 <= v < v1. */
+    void (*product)(const cv_fft_product *product, int u, int v0, int v1, float *scratch);
 } cv_fft_kernels;
 
 extern const cv_fft_kernels cv_fft_kernels_scalar, cv_fft_kernels_avx2, cv_fft_kernels_avx512;

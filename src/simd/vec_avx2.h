@@ -88,6 +88,7 @@ static inline vf vf_minmag(vf acc, vf a)
     return _mm256_castsi256_ps(_mm256_min_epu32(_mm256_castps_si256(acc), mag));
 }
 static inline void vf_prefetch(const float *p) { _mm_prefetch((const char *)p, _MM_HINT_T0); }
+static inline void vf_prefetch_l2(const float *p) { _mm_prefetch((const char *)p, _MM_HINT_T1); }
 
 static inline void vf_transpose(vf *m)
 {

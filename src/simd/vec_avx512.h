@@ -78,6 +78,7 @@ static inline vf vf_minmag(vf acc, vf a)
     return _mm512_castsi512_ps(_mm512_mask_min_epu32(_mm512_castps_si512(acc), nonzero, _mm512_castps_si512(acc), mag));
 }
 static inline void vf_prefetch(const float *p) { _mm_prefetch((const char *)p, _MM_HINT_T0); }
+static inline void vf_prefetch_l2(const float *p) { _mm_prefetch((const char *)p, _MM_HINT_T1); }
 
 /* Four stages: 4-byte pairs, 8-byte pairs, then 128-bit quarters twice. */
 static inline void vf_transpose(vf *m)

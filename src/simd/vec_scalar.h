@@ -25,7 +25,7 @@
  *   vf_maxmag(acc, a)          the larger magnitude, by its bits: Inf above all numbers, NaN above Inf, kept for good
  *   vf_minmag(acc, a)          the smaller magnitude, zeros of a passed over (start from +Inf)
  *   vf_transpose(m)            in-register transposition of a VL x VL block m[VL]
- *   vf_prefetch(p)             into L1
+ *   vf_prefetch(p)             into L1; vf_prefetch_l2(p) into L2
  */
 #ifndef CV_VEC_SCALAR_H
 #define CV_VEC_SCALAR_H
@@ -89,5 +89,6 @@ static inline vf vf_minmag(vf acc, vf a)
 }
 static inline void vf_transpose(vf *m) { (void)m; }
 static inline void vf_prefetch(const float *p) { __builtin_prefetch(p); }
+static inline void vf_prefetch_l2(const float *p) { __builtin_prefetch(p, 0, 2); }
 
 #endif

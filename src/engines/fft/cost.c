@@ -8,9 +8,9 @@ static double over(int64_t a, int64_t b) { return (double)((a + b - 1) / b); }
 double cv_fft_cost(const cv_request *r, const cv_fft_shape *s)
 {
     const double peak = r->machine->flop_per_s, memory = r->machine->bytes_per_s, vl = s->lanes;
-    const double ops_rate = peak / 2 * 0.45,
-                 product_rate = peak * 0.85; /* vector operations (lanes) of transforms; flop of products */
-    const double row = cv_fft_line_ops(s->tile.tx), column = cv_fft_line_ops(s->tile.ty) * s->tile.ux;
+    const double cycle = 3.6e9 * r->machine->threads * vl,
+                 product_rate = peak * 0.85; /* lanes times cycles of transforms; flop of products */
+    const double row = cv_fft_line_cycles(s->tile.tx), column = cv_fft_line_cycles(s->tile.ty) * s->tile.ux;
     const double tiles = (double)s->tiles, cg = (double)r->cg, kg = (double)r->kg, g = (double)r->p.groups,
                  bins = (double)s->tile.bins;
     const double taps_rows = ((double)s->y.taps + 1) / 2, out_rows = ((double)s->y.step + 1) / 2;
@@ -31,7 +31,7 @@ double cv_fft_cost(const cv_request *r, const cv_fft_shape *s)
         const double bytes = 4 * ((double)r->p.c * tiles * (double)(s->tile.ty * s->tile.tx) +
                                   (double)r->p.n * (double)(r->p.k * r->P * r->Q)) +
                              kernels * bins * 8;
-        seconds = ops / ops_rate * slow + bytes / memory / 2;
+        seconds = ops / cycle * slow + bytes / memory / 2;
     } else {
         const int by_k = s->way == CV_FFT_LANES_K;
         const double t_chunks = over(s->tiles, s->tile_chunk), k_chunks = over(r->kg, s->k_chunk);
@@ -47,7 +47,7 @@ double cv_fft_cost(const cv_request *r, const cv_fft_shape *s)
         const double tensors =
             4 * (tiles * cg * (double)(s->tile.ty * s->tile.tx) * x_times +
                  cg * kg * (double)(s->y.taps * s->x.taps) * w_times + (double)r->p.n * kg * (double)(r->P * r->Q));
-        seconds = g * (ops / ops_rate + product / product_rate + (spectra * 0.5 + tensors) / memory);
+        seconds = g * (ops / cycle + product / product_rate + (spectra * 0.5 + tensors) / memory);
         const double chunks = g * t_chunks * k_chunks * 4;
         seconds += chunks * 3e-6;
     }

@@ -8,8 +8,7 @@
 typedef struct operand {
     int kernels, rows;
     int64_t items, cg, first; /* first: item 0's tile or output channel */
-    cv_fft_spectrum spectrum; /* of lane group 0 */
-    int64_t group_floats;     /* rows: VL; vectors: 2*VL */
+    cv_fft_spectrum spectrum; /* of lane group 0; the next one is a column further on */
     float *max, *min;         /* [lane group][lane] */
     const int32_t *exponent;  /* [item]; used when redoing */
 } operand;
@@ -36,21 +35,28 @@ static int operand_lane(const operand *o, int64_t vl, int64_t group, int64_t lan
 static operand x_operand(const cv_fft_run *run)
 {
     const cv_fft_shape *s = &run->st->s;
-    const int rows = s->way == CV_FFT_LANES_K;
-    const cv_fft_spectrum at = rows ? (cv_fft_spectrum){run->x_spectra, s->row_step, s->row_imaginary}
-                                    : (cv_fft_spectrum){run->x_spectra, s->vector_step, s->lanes};
-    return (operand){0,          rows, run->tiles,     run->st->r.cg, run->tile0, at, rows ? s->lanes : 2 * s->lanes,
-                     run->x_max, NULL, run->x_exponent};
+    return (operand){.kernels = 0,
+                     .rows = s->way == CV_FFT_LANES_K,
+                     .items = run->tiles,
+                     .cg = run->st->r.cg,
+                     .first = run->tile0,
+                     .spectrum = {run->x_spectra, s->x_step, s->stream},
+                     .max = run->x_max,
+                     .exponent = run->x_exponent};
 }
 
 static operand w_operand(const cv_fft_run *run)
 {
     const cv_fft_shape *s = &run->st->s;
-    const int rows = s->way != CV_FFT_LANES_K;
-    const cv_fft_spectrum at = rows ? (cv_fft_spectrum){run->w_spectra, s->row_step, s->row_imaginary}
-                                    : (cv_fft_spectrum){run->w_spectra, s->vector_step, s->lanes};
-    return (operand){1,          rows,       run->ks,        run->st->r.cg, run->k0, at, rows ? s->lanes : 2 * s->lanes,
-                     run->w_max, run->w_min, run->w_exponent};
+    return (operand){.kernels = 1,
+                     .rows = s->way == CV_FFT_LANES_T,
+                     .items = run->ks,
+                     .cg = run->st->r.cg,
+                     .first = run->k0,
+                     .spectrum = {run->w_spectra, s->w_step, s->stream},
+                     .max = run->w_max,
+                     .min = run->w_min,
+                     .exponent = run->w_exponent};
 }
 
 typedef struct forward_job {
@@ -86,8 +92,8 @@ static void forward_group(const cv_fft_run *run, const operand *o, int64_t group
     cv_fft_load_end(run, o->kernels, &load);
     st->k->rows_forward(&st->s.tile, &load, o->kernels, scratch, scratch + st->half);
     cv_fft_spectrum out = o->spectrum;
-    out.at += group * o->group_floats;
-    st->k->columns_forward(&st->s.tile, scratch, load.rows, o->kernels, st->s.lanes == 16, out, scratch + st->half);
+    out.at += group * st->s.column;
+    st->k->columns_forward(&st->s.tile, scratch, load.rows, o->kernels, out, scratch + st->half);
     if (!run->redo)
         for (int64_t l = 0; l < vl; l++) {
             o->max[group * vl + l] = load.max[l];
@@ -143,8 +149,9 @@ static void forward(cv_fft_run *run, operand o, int32_t *exponent, const char *p
         const double points = (double)(o.items * o.cg), bins = (double)st->s.tile.bins;
         const double in = o.kernels ? (double)(st->s.y.taps * st->s.x.taps) : (double)(st->s.tile.ty * st->s.tile.tx);
         const int rows = o.kernels ? (int)st->s.y.taps : st->s.tile.ty;
-        const double flop =
-            ((rows + 1) / 2 * cv_fft_line_ops(st->s.tile.tx) + st->s.tile.ux * cv_fft_line_ops(st->s.tile.ty)) * points;
+        const double flop = ((rows + 1) / 2 * cv_fft_line_flop(&st->s.tile.row) +
+                             st->s.tile.ux * cv_fft_line_flop(&st->s.tile.column)) *
+                            points;
         cv_phase_add(run->phases, phase, cv_now_s() - start, points * (4 * in + 8 * bins), flop);
     }
 }
@@ -152,58 +159,61 @@ static void forward(cv_fft_run *run, operand o, int32_t *exponent, const char *p
 typedef struct product_job {
     const cv_fft_run *run;
     cv_fft_product product;
-    int64_t together;
+    int parts; /* of a column of bins */
 } product_job;
 
 static void product_task(void *user, int64_t task, int thread)
 {
     const product_job *job = user;
     const cv_fft_state *st = job->run->st;
-    const int64_t first = task * job->together, last = first + job->together;
-    st->k->product(&job->product, first, last < st->s.tile.bins ? last : st->s.tile.bins,
+    const int u = (int)(task / job->parts), part = (int)(task % job->parts), ty = st->s.tile.ty;
+    st->k->product(&job->product, u, ty * part / job->parts, ty * (part + 1) / job->parts,
                    cv_fft_thread_scratch(job->run, thread) + st->half + st->line);
+}
+
+/* Points f at the chunk's part of w's spectra. */
+static void w_chunk(const cv_fft_run *run, cv_fft_product *f)
+{
+    const cv_fft_shape *s = &run->st->s;
+    const int64_t vl = s->lanes, cg = run->st->r.cg, kg = run->st->r.kg, k = run->k0 - run->group * kg;
+    const int by_k = s->way == CV_FFT_LANES_K;
+    const float *at = run->w_spectra;
+    if (run->prepared)
+        at = run->prepared + run->group * (by_k ? over(kg, vl) * cg : over(kg * cg, vl)) * s->column;
+    if (by_k) {
+        f->vector = run->prepared ? at + k / vl * cg * s->column : at;
+        f->vector_step = run->prepared ? run->st->prepared_step : s->w_step;
+    } else {
+        f->row = at;
+        f->row_first = run->prepared ? k * cg : 0;
+        f->row_step = run->prepared ? run->st->prepared_step : s->w_step;
+    }
 }
 
 static void product(cv_fft_run *run)
 {
     const cv_fft_state *st = run->st;
     const cv_fft_shape *s = &st->s;
-    const int64_t vl = s->lanes, cg = st->r.cg;
     const int by_k = s->way == CV_FFT_LANES_K;
+    const int64_t items = by_k ? run->tiles : run->ks, lanes = by_k ? run->ks : run->tiles, cg = st->r.cg;
     const double start = cv_now_s();
-    cv_fft_product f = {.rows = by_k ? run->tiles : run->ks,
-                        .groups = over(by_k ? run->ks : run->tiles, vl),
-                        .depth = cg,
-                        .row = by_k ? run->x_spectra : run->w_spectra,
-                        .row_step = s->row_step,
-                        .row_imaginary = s->row_imaginary,
-                        .row_pitch = cg,
-                        .vector = by_k ? run->w_spectra : run->x_spectra,
-                        .vector_step = s->vector_step,
-                        .vector_pitch = cg * 2 * vl,
-                        .out = run->out_spectra,
-                        .out_step = s->out_step,
-                        .l2_bytes = st->r.machine->cpu.l2_bytes};
-    f.out_pitch = f.groups * 2 * vl;
-    if (run->prepared) { /* whole: all groups, all output channels */
-        const int64_t k = run->k0 - run->group * st->r.kg;
-        if (by_k) {
-            f.vector_step = st->prepared_step;
-            f.vector = run->prepared + (run->group * over(st->r.kg, vl) + k / vl) * cg * 2 * vl;
-        } else {
-            f.row_step = st->prepared_step;
-            f.row_imaginary = st->prepared_imaginary;
-            f.row = run->prepared + run->group * over(st->r.kg * cg, vl) * vl + k * cg;
-        }
-    }
-    const double per_bin = (double)(f.rows * f.groups) * (double)cg;
-    product_job job = {run, f, per_bin > 20000 ? 1 : per_bin > 2000 ? 4 : 32};
-    cv_pool_run(st->r.machine->pool, over(s->tile.bins, job.together), product_task, &job);
+    product_job job = {run, {.tile = &s->tile, .rows = items, .groups = over(lanes, s->lanes), .depth = cg}, 1};
+    cv_fft_product *f = &job.product;
+    f->out_groups = f->groups;
+    f->row = f->vector = run->x_spectra;
+    f->out = run->out_spectra;
+    f->row_step = f->vector_step = s->x_step;
+    w_chunk(run, f);
+    f->out_step = s->out_step;
+    /* Parts of about 50 microseconds, so that threads end together. */
+    const double flop = 6.0 * s->tile.ty * (double)(items * f->groups) * (double)(cg * s->lanes);
+    while (job.parts * 2 <= s->tile.ty && flop / job.parts > 5e6)
+        job.parts *= 2;
+    cv_pool_run(st->r.machine->pool, (int64_t)s->tile.ux * job.parts, product_task, &job);
     if (run->phases) {
-        const double rows = (double)f.rows, lanes = (double)(by_k ? run->ks : run->tiles), bins = (double)s->tile.bins;
-        cv_phase_add(run->phases, "product", cv_now_s() - start,
-                     8 * bins * (rows * (double)cg + lanes * (double)cg + rows * lanes),
-                     6 * bins * rows * lanes * (double)cg);
+        const double values = (double)items * (double)cg + (double)lanes * (double)cg + (double)items * (double)lanes;
+        cv_phase_add(run->phases, "product", cv_now_s() - start, 8 * (double)s->tile.bins * values,
+                     6 * (double)s->tile.bins * (double)items * (double)lanes * (double)cg);
     }
 }
 
@@ -226,7 +236,7 @@ static void inverse_task(void *user, int64_t task, int thread)
     for (int64_t l = 0; l < vl && g * vl + l < (by_k ? run->ks : run->tiles); l++, store.lanes++)
         sink_of(run, run->tile0 + (by_k ? row : g * vl + l), run->k0 + (by_k ? g * vl + l : row), &store.lane[l],
                 &store);
-    const cv_fft_spectrum in = {run->out_spectra + (row * groups + g) * 2 * vl, st->s.out_step, vl};
+    const cv_fft_spectrum in = {run->out_spectra + (row * groups + g) * st->s.column, st->s.out_step, 0};
     st->k->columns_inverse(&st->s.tile, in, scratch, scratch + st->half);
     st->k->rows_inverse(&st->s.tile, scratch, &store, scratch + st->half);
 }
@@ -243,7 +253,8 @@ static void inverse(cv_fft_run *run)
         const double points = (double)run->tiles * (double)run->ks;
         cv_phase_add(run->phases, "inverse", cv_now_s() - start,
                      points * (8.0 * (double)t->bins + 4.0 * st->s.y.step * st->s.x.step),
-                     points * (t->ux * cv_fft_line_ops(t->ty) + (st->s.y.step + 1) / 2 * cv_fft_line_ops(t->tx)));
+                     points *
+                         (t->ux * cv_fft_line_flop(&t->column) + (st->s.y.step + 1) / 2 * cv_fft_line_flop(&t->row)));
     }
 }
 
@@ -307,7 +318,7 @@ void cv_fft_dense(cv_fft_run *run)
             }
 }
 
-/* Spectra of all kernels: [bin][group][VL channels][c] vectors, or two planes of rows. */
+/* Spectra of all kernels: the lane groups of all groups of channels, one after the other. */
 void cv_fft_dense_prepare(cv_fft_run *run, float *spectra, int32_t *exponent)
 {
     const cv_fft_state *st = run->st;
@@ -317,8 +328,8 @@ void cv_fft_dense_prepare(cv_fft_run *run, float *spectra, int32_t *exponent)
         operand o = w_operand(run);
         o.items = kg;
         o.first = run->group * kg;
-        const int64_t at = run->group * (o.rows ? over(kg * cg, vl) * vl : over(kg, vl) * cg * 2 * vl);
-        o.spectrum = (cv_fft_spectrum){spectra + at, st->prepared_step, o.rows ? st->prepared_imaginary : vl};
+        const int64_t at = run->group * (o.rows ? over(kg * cg, vl) : over(kg, vl) * cg);
+        o.spectrum = (cv_fft_spectrum){spectra + at * st->s.column, st->prepared_step, 0};
         o.exponent = exponent + run->group * kg;
         forward(run, o, exponent + run->group * kg, "forward w");
     }

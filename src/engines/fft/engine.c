@@ -81,13 +81,9 @@ static convoy_status create(const cv_request *r, const cv_candidate *candidate, 
     /* A block of prepared weights: exponents, spectra, and w itself, packed, for outputs that go to the direct sum. */
     const int64_t vl = s.lanes, kg = r->kg, cg = r->cg, g = r->p.groups, k_up = (kg + vl - 1) / vl;
     size_t spectra;
-    if (s.way == CV_FFT_LANES_K) {
-        st->prepared_step = (int64_t)(lines((size_t)(g * k_up * cg * 2 * vl)) / 16 | 1) * 16;
-        spectra = (size_t)(st->prepared_step * s.tile.bins);
-    } else if (s.way == CV_FFT_LANES_T) {
-        st->prepared_imaginary = g * ((kg * cg + vl - 1) / vl * vl);
-        st->prepared_step = (int64_t)(lines((size_t)(2 * st->prepared_imaginary)) / 16 | 1) * 16;
-        spectra = (size_t)(st->prepared_step * s.tile.bins);
+    if (s.way == CV_FFT_LANES_K || s.way == CV_FFT_LANES_T) {
+        st->prepared_step = g * (s.way == CV_FFT_LANES_K ? k_up * cg : (kg * cg + vl - 1) / vl) * s.column;
+        spectra = (size_t)(st->prepared_step * s.tile.ux);
     } else
         spectra = (size_t)((r->p.c + vl - 1) / vl * vl * kg * 2 * s.tile.bins);
     st->spectra_at = lines((size_t)((r->p.c + vl) * kg + r->p.k));

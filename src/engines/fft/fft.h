@@ -55,7 +55,9 @@ typedef struct cv_fft_shape {
     int64_t c_chunk;             /* pointwise: lane groups of channels (POINT_C) or channels (POINT_T) at a time */
     int w_rows;                  /* pointwise: w is transformed while its one tile is */
     int threads;
-    int64_t row_step, row_imaginary, vector_step, out_step; /* dense: floats from bin to bin */
+    int64_t column;                   /* dense: floats of a lane group's column of bins */
+    int64_t x_step, w_step, out_step; /* dense: floats from one u to the next */
+    int stream;                       /* dense: spectra outgrow the last cache */
     size_t x_bytes, w_bytes, out_bytes, guard_bytes, thread_bytes, workspace_bytes;
 } cv_fft_shape;
 
@@ -71,10 +73,9 @@ typedef struct cv_fft_state {
     cv_fft_shape s;
     const cv_fft_kernels *k;
     float *tables;
-    size_t half, line;     /* floats of scratch, rounded up to whole cache lines */
-    float high, low;       /* magnitudes between which no scaling is needed */
-    int64_t prepared_step; /* dense: floats from bin to bin of prepared spectra */
-    int64_t prepared_imaginary;
+    size_t half, line;         /* floats of scratch, rounded up to whole cache lines */
+    float high, low;           /* magnitudes between which no scaling is needed */
+    int64_t prepared_step;     /* dense: floats from one u to the next of prepared spectra */
     size_t spectra_at, raw_at; /* floats into the block of prepared weights: spectra, and w itself for the direct sum */
 } cv_fft_state;
 

@@ -63,8 +63,9 @@ static void kernel_task(void *user, int64_t task, int thread)
         for (load.lanes = 0; load.lanes < n; load.lanes++)
             cv_fft_kernel_source(run, (c0 + load.lanes) * kg + m, 0, &load.lane[load.lanes]);
         rows_guarded(run, &load, 1, half, line, exponent);
-        const cv_fft_spectrum out = {ch->spectra + unit * unit_floats(run) + m * bins * 2 * vl, 2 * vl, vl};
-        st->k->columns_forward(&st->s.tile, half, load.rows, 1, 0, out, line);
+        const cv_fft_spectrum out = {ch->spectra + unit * unit_floats(run) + m * bins * 2 * vl, st->s.tile.ty * 2 * vl,
+                                     0};
+        st->k->columns_forward(&st->s.tile, half, load.rows, 1, out, line);
         for (int64_t l = 0; l < n; l++)
             ch->exponent[(unit * vl + l) * kg + m] = exponent[l];
         return;
@@ -73,8 +74,8 @@ static void kernel_task(void *user, int64_t task, int thread)
     for (load.lanes = 0; load.lanes < n; load.lanes++)
         cv_fft_kernel_source(run, ch->unit0 * kg + first + load.lanes, 0, &load.lane[load.lanes]);
     rows_guarded(run, &load, 1, half, line, exponent);
-    const cv_fft_spectrum out = {other, 2 * vl, vl};
-    st->k->columns_forward(&st->s.tile, half, load.rows, 1, 0, out, line);
+    const cv_fft_spectrum out = {other, st->s.tile.ty * 2 * vl, 0};
+    st->k->columns_forward(&st->s.tile, half, load.rows, 1, out, line);
     for (int64_t l = 0; l < n; l++) {
         float *to = ch->spectra + (first + l) * bins * 2;
         for (int64_t b = 0; b < bins; b++) {
@@ -174,8 +175,8 @@ void cv_fft_pointwise(cv_fft_run *run)
         cv_pool_run(st->r.machine->pool, ch.units * (by_channel(run) ? st->s.tiles : over(st->s.tiles, vl)), point_task,
                     &ch);
         if (run->phases) {
-            const double taps = (double)(st->r.p.r * st->r.p.s), row = cv_fft_line_ops(t->tx),
-                         column = cv_fft_line_ops(t->ty) * t->ux;
+            const double taps = (double)(st->r.p.r * st->r.p.s), row = cv_fft_line_flop(&t->row),
+                         column = cv_fft_line_flop(&t->column) * t->ux;
             const double channels =
                 (double)least(ch.units * unit_channels(run), st->r.p.c - first * unit_channels(run));
             const double kernels = channels * (double)kg, points = channels * (double)st->s.tiles;

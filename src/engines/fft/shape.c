@@ -7,8 +7,6 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t over(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static int64_t up(int64_t a, int64_t b) { return over(a, b) * b; }
 
-/* Floats from bin to bin: an odd number of cache lines, so that bins spread over the caches' sets. */
-static int64_t odd_lines(int64_t floats) { return (up(floats, 16) / 16 | 1) * 16; }
 static size_t line_bytes(int64_t floats) { return (size_t)up(floats, 16) * sizeof(float); }
 
 static int64_t divisor(int64_t a, int64_t b)
@@ -52,16 +50,15 @@ static int axis_make(cv_fft_axis *a, int tile, int64_t stride, int64_t dil)
  */
 static int dense_chunks(const cv_request *r, cv_fft_shape *s, size_t fixed)
 {
-    const int64_t vl = s->lanes, bins = s->tile.bins, cg = r->cg, kg = r->kg;
+    const int64_t vl = s->lanes, cg = r->cg, kg = r->kg;
     const int by_k = s->way == CV_FFT_LANES_K;
     const int64_t t_unit = by_k ? 1 : vl, k_unit = by_k ? vl : 1;
     const int64_t t_units = over(s->tiles, t_unit), k_units = over(kg, k_unit);
-    const double unit = (double)bins * 2 * (double)sizeof(float);
+    const double unit = (double)s->tile.ux * (double)(s->tile.ty | 1) * 2 * (double)sizeof(float);
     const double x1 = unit * (double)(cg * t_unit), w1 = r->prepared ? 0 : unit * (double)(cg * k_unit),
                  o1 = unit * (double)vl;
-    /* Padding of a bin to an odd number of lines, and the guards' arrays. */
-    const double slack =
-        (double)bins * 3 * 33 * 4 + 4096 + (double)(s->tiles * cg + kg * cg * 2 + s->tiles + kg + 64) * 4;
+    /* Lane groups that are not full, lines that are not, and the guards' arrays. */
+    const double slack = unit * 3 * (double)vl + 4096 + (double)(s->tiles * cg + kg * cg * 2 + s->tiles + kg + 64) * 4;
     const double room = (double)r->workspace_limit - (double)fixed - slack;
     if (room < x1 + w1 + o1)
         return 0;
@@ -91,17 +88,18 @@ static int dense_chunks(const cv_request *r, cv_fft_shape *s, size_t fixed)
 
 static void dense_sizes(const cv_request *r, cv_fft_shape *s)
 {
-    const int64_t vl = s->lanes, bins = s->tile.bins, cg = r->cg;
+    const int64_t vl = s->lanes, ux = s->tile.ux, cg = r->cg;
     const int by_k = s->way == CV_FFT_LANES_K;
     const int64_t rows = by_k ? s->tile_chunk : s->k_chunk, groups = over(by_k ? s->k_chunk : s->tile_chunk, vl);
-    s->row_imaginary = up(rows * cg, vl);
-    s->row_step = odd_lines(2 * s->row_imaginary);
-    s->vector_step = odd_lines(groups * cg * 2 * vl);
-    s->out_step = odd_lines(rows * groups * 2 * vl);
-    const size_t row = line_bytes(bins * s->row_step), vector = line_bytes(bins * s->vector_step);
-    s->x_bytes = by_k ? row : vector;
-    s->w_bytes = r->prepared ? 0 : by_k ? vector : row;
-    s->out_bytes = line_bytes(bins * s->out_step);
+    s->column = cv_fft_column_floats(&s->tile, s->lanes);
+    const int64_t row_step = over(rows * cg, vl) * s->column, vector_step = groups * cg * s->column;
+    s->x_step = by_k ? row_step : vector_step;
+    s->w_step = by_k ? vector_step : row_step;
+    s->out_step = rows * groups * s->column;
+    s->x_bytes = line_bytes(ux * s->x_step);
+    s->w_bytes = r->prepared ? 0 : line_bytes(ux * s->w_step);
+    s->out_bytes = line_bytes(ux * s->out_step);
+    s->stream = s->x_bytes + s->w_bytes + s->out_bytes > r->machine->cpu.l3_bytes;
     s->guard_bytes = line_bytes(up(s->tile_chunk, vl) * cg + vl) + 2 * line_bytes(up(s->k_chunk, vl) * cg + vl) +
                      line_bytes(up(s->tile_chunk, vl)) + line_bytes(up(s->k_chunk, vl));
 }
