@@ -36,7 +36,8 @@ static void compare_samples(const struct cli_case *c, const struct cli_bound *b,
         judge(v, "output", error, bound_at(b, c, s->index[i], s->norm[i]) + 0x1p-149, s->index[i]);
         sums->error2 += error * error;
         sums->truth2 += s->value[i] * s->value[i];
-        sums->most = error <= sums->most ? sums->most : error; /* a NaN stays */
+        if (!isnan(sums->most) && !(error <= sums->most)) /* a NaN stays */
+            sums->most = error;
     }
     v->checked += s->count;
 }

@@ -123,6 +123,7 @@ static int dispatch(int argc, char **argv)
 int main(int argc, char **argv)
 {
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write, which is reported */
+    signal(SIGXFSZ, SIG_IGN); /* and so is a file-size limit */
     atexit(flush_at_exit);
     return dispatch(argc, argv);
 }
