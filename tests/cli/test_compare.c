@@ -128,6 +128,28 @@ static void projection_sees_every_channel(void **state)
     close_fixture(&f);
 }
 
+/* Products of TF32's 11 bits keep within a long sum's worst-case bound; their rms gives them away. */
+static void tf32_is_found(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, "n1c64h20k8r9", false, 0);
+    struct cli_verdict v = compare(&f);
+    assert_true(v.ok);
+    f.info.error_bound_factor = 64 * 81 + 1; /* as a serial sum promises */
+    for (int64_t i = 0; i < f.c.xs; i++) {
+        uint32_t bits;
+        memcpy(&bits, &f.c.x_host[i], sizeof bits);
+        bits = (bits + 0x1000) & ~(uint32_t)0x1fff;
+        memcpy(&f.c.x_host[i], &bits, sizeof bits);
+    }
+    assert_int_equal(case_execute(&f.c, f.plan, NULL, NULL), CONVOY_OK);
+    v = compare(&f);
+    assert_false(v.ok);
+    assert_non_null(strstr(v.what, "rms"));
+    close_fixture(&f);
+}
+
 static void bits_are_the_chain(void **state)
 {
     (void)state;
@@ -202,8 +224,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(finds_one_wrong_output), cmocka_unit_test(projection_sees_every_channel),
-        cmocka_unit_test(bits_are_the_chain),     cmocka_unit_test(match_is_rtol_and_atol),
-        cmocka_unit_test(draws_are_normal),
+        cmocka_unit_test(bits_are_the_chain),     cmocka_unit_test(tf32_is_found),
+        cmocka_unit_test(match_is_rtol_and_atol), cmocka_unit_test(draws_are_normal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
