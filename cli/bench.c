@@ -60,6 +60,15 @@ static void add_phases(const struct bench *b, const struct row *r, cJSON *line)
     }
 }
 
+static bool is_vendor(const char *name)
+{
+    const convoy_engine_info *e;
+    for (int i = 0; (e = convoy_engine(i)); i++)
+        if (strcmp(e->name, name) == 0)
+            return e->vendor != 0;
+    return false;
+}
+
 static int print_json(const struct bench *b, const struct row *r)
 {
     static const char *const math[] = {"fp32", "exact", "match"};
@@ -68,6 +77,7 @@ static int print_json(const struct bench *b, const struct row *r)
     cJSON_AddStringToObject(line, "problem", b->c.text);
     cJSON_AddStringToObject(line, "engine", r->info.engine);
     cJSON_AddStringToObject(line, "candidate", r->info.candidate);
+    cJSON_AddBoolToObject(line, "vendor", is_vendor(r->info.engine));
     cJSON_AddStringToObject(line, "math", math[r->info.math]);
     cJSON_AddStringToObject(line, "weights", b->o->plan.prepared ? "prepared" : "fresh");
     cJSON_AddStringToObject(line, "device", r->info.device == CONVOY_CUDA ? "cuda" : "cpu");
@@ -194,6 +204,8 @@ static void print_peer(void *user, cJSON *line)
 
 static int bench_peers(struct bench *b)
 {
+    if (cli_device(b->context) != CONVOY_CPU)
+        return cli_error("--peers: the peer programs run on the CPU: expected --device cpu");
     progress_show(-1, 0, "%s: peers", b->c.text);
     const int found =
         peers_run(b->c.text, cli_threads(b->context), b->o->seconds > 0 ? b->o->seconds : 1, b->o->seed, print_peer, b);

@@ -300,6 +300,50 @@ class Reports(Case):
             self.assertEqual(self.lines("info")[0]["device"], "cpu")
 
 
+class Results(Case):
+    def tool(self, name, *words, code=0):
+        done = subprocess.run([sys.executable, os.path.join(SOURCE, "bench", name), *map(str, words)], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, timeout=200, check=False)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done.stdout
+
+    def test_record_and_table(self):
+        common = ("n1c4h32k4r7", "--device", "cpu")
+        for name, words, holds in (("bench", ("bench", *common, "--time", "0.01", "--phases"), "GFLOP/s of the direct sum"),
+                                   ("verify", ("verify", *common), "| ok |"), ("compare", ("tune", "--compare", *common), "worst ratio")):
+            file = self.path(name + ".json")
+            self.tool("record.py", file, CONVOY, *words)
+            with open(file, encoding="utf-8") as source:
+                result = json.load(source)
+            self.assertEqual(result["command"], " ".join(["convoy", *words]))
+            self.assertEqual(result["machine"]["device"], "cpu")
+            text = self.tool("table.py", file)
+            self.assertIn(holds, text)
+            self.assertIn("| n1c4h32k4r7 |", text)
+        doc = self.path("doc.md")
+        with open(doc, "w", encoding="utf-8") as out:
+            out.write(f"before\n<!-- table: {self.path('verify.json')} -->\n<!-- end of table -->\nafter\n")
+        self.tool("table.py", "--check", "--docs", doc, code=1)
+        self.tool("table.py", "--docs", doc)
+        self.tool("table.py", "--check", "--docs", doc)
+        with open(doc, encoding="utf-8") as source:
+            text = source.read()
+        self.assertTrue(text.startswith("before\n") and text.endswith("after\n") and "| ok |" in text)
+
+    def test_record_keeps_no_failure(self):
+        self.tool("record.py", self.path("bad.json"), CONVOY, "bench", "nosuch", code=1)
+        self.assertEqual(os.listdir(self.at), [])
+
+    def test_peers(self):
+        if not any(name.startswith("convoy-peer-") for name in os.listdir(os.path.dirname(CONVOY))):
+            self.skipTest("no peer was built")
+        lines = self.lines("bench", "n1c4h16k4r5", "--device", "cpu", "--time", "0.01", "--peers")
+        peers = [line for line in lines if line.get("peer")]
+        self.assertEqual({line["weights"] for line in peers}, {"fresh", "prepared"})
+        for line in peers:
+            self.assertLess(line["rel_rms_err"], 5e-5)
+
+
 class Wisdom(Case):
     def test_tune_remembers(self):
         file = self.path("deep/er/wisdom")

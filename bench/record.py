@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+"""Keeps a run of the command as a results file: bench/record.py OUT.json COMMAND...
+
+    bench/record.py bench/results/cpu.json build/bin/convoy bench leaderboard --peers --device cpu
+
+The file names the machine (convoy info), the date, the command, and holds the command's JSON lines:
+{"machine": {...}, "date": "2026-01-31", "command": "convoy bench ...", "lines": [{...}, ...]}
+bench/table.py makes tables and plots from such files."""
+import datetime
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+
+
+def device_words(words):
+    """The options that say where: convoy info must describe the same place."""
+    kept = []
+    for at, word in enumerate(words):
+        if re.match(r"--(device|threads|isa)=", word):
+            kept.append(word)
+        elif word in ("--device", "--threads", "--isa"):
+            kept += words[at:at + 2]
+    return kept
+
+
+def main():
+    if len(sys.argv) < 4:
+        sys.exit("bench/record.py: expected OUT.json and a command, such as build/bin/convoy bench A")
+    out, convoy, words = sys.argv[1], sys.argv[2], sys.argv[3:]
+    machine = json.loads(subprocess.run([convoy, "info", "--json", *device_words(words)], check=True, capture_output=True, text=True).stdout)
+    machine.pop("wisdom", None)
+    done = subprocess.run([convoy, *words, "--json"], stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"bench/record.py: the command ended with exit code {done.returncode}: nothing is kept")
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    result = {"machine": machine, "date": datetime.date.today().isoformat(),
+              "command": shlex.join([os.path.basename(convoy), *words]), "lines": lines}
+    os.makedirs(os.path.dirname(os.path.abspath(out)), exist_ok=True)
+    with open(out + ".part", "w", encoding="utf-8") as file:
+        head = json.dumps({key: result[key] for key in ("machine", "date", "command")}, indent=1)
+        file.write(head[:-2] + ',\n "lines": [\n')
+        file.write(",\n".join("  " + json.dumps(line) for line in lines) + "\n ]\n}\n")
+    os.replace(out + ".part", out)
+    print(f"{out}: {len(lines)} lines")
+
+
+if __name__ == "__main__":
+    main()
