@@ -42,7 +42,7 @@ typedef struct cv_kit {
 } cv_kit;
 
 /* Layouts of x and y. */
-enum { CV_KIT_ANY = 0, CV_KIT_NHWC = 1, CV_KIT_NCHW = 2, CV_KIT_LAYOUTS = 3 };
+enum { CV_KIT_ANY = 0, CV_KIT_NCHW = 1, CV_KIT_LAYOUTS = 2 };
 
 /* What a kit would be, found out without generating code. */
 typedef struct cv_kit_facts {
@@ -58,5 +58,18 @@ void cv_kit_destroy(cv_kit *kit); /* NULL is fine */
 
 convoy_status cv_kit_prepare(const cv_kit *kit, const float *w, void *block);
 convoy_status cv_kit_execute(cv_kit *kit, const cv_exec *run);
+
+/* ---- Between describe.c and kit.c */
+typedef struct cv_kit_making {
+    cv_kit *kit;
+    const cv_request *request;
+    int layout, status; /* oneDNN's */
+} cv_kit_making;
+
+void cv_kit_begin(cv_kit *kit, const cv_dnnl *d, const cv_request *request);
+void cv_kit_describe(void *making); /* fills everything but primitives and slots; for cv_dnnl_run */
+void cv_kit_end(cv_kit *kit);       /* whatever of it there is */
+
+static inline size_t cv_kit_round_up(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 #endif
