@@ -1,0 +1,257 @@
+#include "spectral_plan.h"
+
+#include <math.h>
+#include <string.h>
+
+#define ALIGN 256
+
+const int cv_spectral_sides[] = {16, 20, 24, 28, 32, 36, 40, 48, 54, 56, 60, 64, 72, 80, 96, 112, 128, 0};
+
+enum { PHASE_X, PHASE_W, PHASE_PRODUCT, PHASE_INVERSE };
+
+static size_t round_up(size_t a, size_t b)
+{
+    return (a + b - 1) / b * b;
+}
+
+static int has_side(int side, int largest)
+{
+    for (const int *s = cv_spectral_sides; *s; s++)
+        if (*s == side)
+            return largest <= 64 || side > 64 || side == 16 || side == 32 || side == 48 || side == 64;
+    return 0;
+}
+
+int cv_spectral_channels(int ty, int tx)
+{
+    const int largest = ty > tx ? ty : tx;
+    if (!has_side(ty, largest) || !has_side(tx, largest))
+        return 0;
+    int cb = 16;
+    while (cb * largest / 2 > 128 && cb > 2)
+        cb /= 2;
+    return cb;
+}
+
+/* Instructions of a warp's lane for a transform of one row or column, loads and stores included. */
+static double line_slots(int side)
+{
+    return side * (2.7 * log2(side) + 8);
+}
+
+static double largest(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* The product's block shape with the least padded work; earlier in the table wins. */
+static int choose_shape(int outputs, int tiles, double *waste)
+{
+    int best = 0;
+    double least = INFINITY;
+    for (int i = 0; i < cv_spectral_product_shapes(); i++) {
+        int bk, bt;
+        cv_spectral_product_shape(i, &bk, &bt);
+        const int nk = (outputs + bk - 1) / bk, nt = (tiles + bt - 1) / bt;
+        const double work = (double)nk * bk * nt * bt / ((double)outputs * tiles);
+        const double reads = (double)nt / bt * 0 + 0.02 * (nk * nt);    /* operands fetched again for every block of a bin */
+        if (work + reads < least * 0.999) {
+            least = work + reads;
+            best = i;
+            *waste = work;
+        }
+    }
+    return best;
+}
+
+static void predict(cv_spectral_plan *p, const cv_spectral_machine *m)
+{
+    const cv_spectral *g = &p->g;
+    const double tiles = p->all_tiles, bins = g->bins, channels = (double)p->groups * g->cgp;
+    const int tile_passes = (p->all_tiles + p->tile_step - 1) / p->tile_step;
+    const int group_passes = (p->groups + p->group_step - 1) / p->group_step;
+    const int k_passes = p->groups > 1 ? 1 : (g->k + p->k_step - 1) / p->k_step;
+    const double w_again = k_passes > 1 ? tile_passes : 1;
+    const double slots_x = (g->ty / 2.0 * line_slots(g->tx) + g->tx / 2.0 * line_slots(g->ty) + 6.0 * g->ty * g->tx) / 32;
+    const double slots_w = (g->r / 2.0 * line_slots(g->tx) + g->tx / 2.0 * line_slots(g->ty) + 6.0 * g->r * g->tx) / 32;
+    const double y_bytes = 4.0 * g->n * g->k * g->p * g->q, x_bytes = 4.0 * g->n * g->c * g->h * g->w;
+    const double w_bytes = 4.0 * g->k * g->cg * g->r * g->s;
+    double *b = p->phase_bytes, *t = p->phase_seconds, slots[4] = {0}, waste = 1;
+
+    memset(b, 0, sizeof p->phase_bytes);
+    if (p->depthwise) {
+        b[PHASE_X] = x_bytes + y_bytes + 8 * bins * g->k;
+        slots[PHASE_X] = 2 * slots_x * tiles * g->k;
+        b[PHASE_W] = w_bytes + 8 * bins * g->k;
+        slots[PHASE_W] = slots_w * g->k;
+        t[PHASE_PRODUCT] = 0;
+    } else {
+        p->shape = choose_shape(p->groups > 1 ? g->kg : p->k_step, p->tile_step, &waste);
+        b[PHASE_X] = x_bytes + 8 * bins * tiles * channels;
+        slots[PHASE_X] = slots_x * tiles * channels;
+        b[PHASE_W] = w_again * (w_bytes + 8 * bins * g->k * g->cgp);
+        slots[PHASE_W] = w_again * slots_w * g->k * g->cgp;
+        b[PHASE_PRODUCT] = 8 * bins * (k_passes * tiles * channels + (double)tile_passes * g->k * g->cgp + tiles * g->k);
+        b[PHASE_INVERSE] = y_bytes + 8 * bins * tiles * g->k;
+        slots[PHASE_INVERSE] = slots_x * tiles * g->k;
+        const int padded = (g->cgp + 15) / 16 * 16;
+        t[PHASE_PRODUCT] = 18.0 * bins * tiles * g->k * padded * waste / m->tf32_flop;
+    }
+    if (p->prepared)
+        b[PHASE_W] = slots[PHASE_W] = 0;
+    p->seconds = (p->depthwise ? 1 : 3) * m->launch * group_passes * tile_passes * k_passes;
+    for (int i = 0; i < 4; i++) {
+        t[i] = largest(t[i], largest(b[i] / m->bytes, slots[i] / m->slots));
+        p->seconds += t[i];
+    }
+}
+
+static int fit(cv_spectral_plan *p, size_t limit)
+{
+    cv_spectral *g = &p->g;
+    const size_t point = 8 * (size_t)g->bins;
+    const int wblocks = (g->cgp + g->cb - 1) / g->cb;
+    const size_t outputs = p->groups > 1 ? (size_t)p->group_step * g->kg : (size_t)p->k_step;
+    const size_t channels = (size_t)p->group_step * g->cgp, xblocks = (channels + g->cb - 1) / g->cb;
+    p->wf_bytes = p->prepared ? 0 : round_up(point * outputs * g->cgp, ALIGN);
+    p->flag_bytes = p->prepared ? 0 : round_up(outputs * wblocks, ALIGN);
+    p->xf_bytes = p->yf_bytes = 0;
+    if (!p->depthwise) {
+        p->xf_bytes = round_up(point * p->tile_step * channels, ALIGN);
+        p->yf_bytes = round_up(point * p->tile_step * outputs, ALIGN);
+        p->flag_bytes += round_up(p->tile_step * xblocks, ALIGN);
+    }
+    p->workspace_bytes = p->xf_bytes + p->yf_bytes + p->wf_bytes + p->flag_bytes;
+    return p->workspace_bytes <= limit;
+}
+
+/* Block counts of a launch that must stay below 2^31. */
+static int too_many(const cv_spectral_plan *p)
+{
+    const cv_spectral *g = &p->g;
+    const double outputs = p->groups > 1 ? (double)p->group_step * g->kg : p->k_step;
+    const double channels = (double)p->group_step * g->cgp;
+    return (double)p->tile_step * (channels + outputs) + outputs * g->cgp > 1e9 || (double)g->bins * p->group_step * outputs > 1e9;
+}
+
+int cv_spectral_make_plan(const cv_spectral *base, int groups, int ty, int tx, size_t limit, int prepared,
+                          const cv_spectral_machine *machine, cv_spectral_plan *plan)
+{
+    cv_spectral_plan p = {0}, best = {0};
+    cv_spectral *g = &p.g;
+    *g = *base;
+    g->ty = ty, g->tx = tx, g->oy = ty - g->r + 1, g->ox = tx - g->s + 1;
+    g->cb = cv_spectral_channels(ty, tx);
+    if (g->cb == 0 || g->oy < 1 || g->ox < 1)
+        return -1;
+    const int64_t pu = (int64_t)(g->p - 1) * g->stride_h + 1, qu = (int64_t)(g->q - 1) * g->stride_w + 1;
+    if (g->oy > pu)
+        g->oy = (int)pu;
+    if (g->ox > qu)
+        g->ox = (int)qu;
+    g->ny = (int)((pu + g->oy - 1) / g->oy), g->nx = (int)((qu + g->ox - 1) / g->ox);
+    const int64_t tiles = (int64_t)g->n * g->ny * g->nx;
+    if (tiles > INT32_MAX / 2)
+        return -1;
+    p.all_tiles = (int)tiles;
+    p.groups = groups;
+    p.prepared = prepared;
+    p.depthwise = g->cg == 1;
+    g->bins = ty * tx / 2 + 2;
+    g->cgp = p.depthwise ? 1 : (g->cg + 1) / 2 * 2;
+    g->ng = groups;
+    const int wblocks = (g->cgp + g->cb - 1) / g->cb;
+    p.weights_bytes = round_up((size_t)8 * g->bins * g->k * g->cgp, ALIGN) + round_up((size_t)g->k * wblocks, ALIGN);
+
+    best.seconds = INFINITY;
+    for (int tile_cuts = 1; tile_cuts <= 2 * p.all_tiles && tile_cuts < 1 << 20; tile_cuts *= 2)
+        for (int k_cuts = 1; k_cuts <= 2 * g->k && k_cuts < 1 << 20; k_cuts *= 2) {
+            p.tile_step = (p.all_tiles + tile_cuts - 1) / tile_cuts;
+            p.group_step = groups > 1 ? (groups + k_cuts - 1) / k_cuts : 1;
+            p.k_step = groups > 1 ? p.group_step * g->kg : (g->k + k_cuts - 1) / k_cuts;
+            if (p.depthwise && tile_cuts > 1 && p.tile_step * (double)g->k < 1e9)
+                continue;
+            if (!fit(&p, limit) || too_many(&p))
+                continue;
+            predict(&p, machine);
+            if (p.seconds < best.seconds)
+                best = p;
+        }
+    if (!(best.seconds < INFINITY))
+        return -1;
+    *plan = best;
+    return 0;
+}
+
+/* A depthwise kernel has one channel, so a block needs room for one only. */
+static int transform(const cv_spectral *g, int what, void *stream)
+{
+    cv_spectral one = *g;
+    if (g->cgp == 1)
+        one.cb = 1;
+    return cv_spectral_forward(&one, what, stream);
+}
+
+static int smaller(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+int cv_spectral_prepare(const cv_spectral_plan *plan, const float *weight, void *prepared, void *stream)
+{
+    cv_spectral g = plan->g;
+    const int wblocks = (g.cgp + g.cb - 1) / g.cb;
+    g.weight = weight;
+    g.wf = (float *)prepared;
+    g.wflag = (uint8_t *)prepared + plan->weights_bytes - round_up((size_t)g.k * wblocks, ALIGN);
+    g.k0 = g.wk0 = 0;
+    g.nk = g.wrows = g.k;
+    return transform(&g, CV_FORWARD_W, stream);
+}
+
+int cv_spectral_run(const cv_spectral_plan *plan, const float *x, const float *weight, const void *prepared, const float *bias,
+                    float *y, void *workspace, void *stream)
+{
+    cv_spectral g = plan->g;
+    const int wblocks = (g.cgp + g.cb - 1) / g.cb, many = plan->groups > 1;
+    char *at = workspace;
+    int e = 0;
+    g.x = x, g.weight = weight, g.bias = bias, g.y = y;
+    g.xf = (float *)at, at += plan->xf_bytes;
+    g.yf = (float *)at, at += plan->yf_bytes;
+    g.wf = (float *)at, at += plan->wf_bytes;
+    g.wflag = (uint8_t *)at;
+    g.xflag = g.wflag + (plan->prepared ? 0 : round_up((size_t)plan->k_step * wblocks, ALIGN));
+    if (plan->prepared) {
+        g.wf = (float *)(uintptr_t)prepared;
+        g.wflag = (uint8_t *)g.wf + plan->weights_bytes - round_up((size_t)g.k * wblocks, ALIGN);
+    }
+
+    for (int g0 = 0; g0 < plan->groups; g0 += plan->group_step)
+        for (int tile0 = 0; tile0 < plan->all_tiles; tile0 += plan->tile_step) {
+            const int k_first = many ? g0 * g.kg : 0;
+            const int k_end = many ? smaller(plan->groups, g0 + plan->group_step) * g.kg : g.k;
+            g.tile0 = tile0;
+            g.tiles = smaller(plan->tile_step, plan->all_tiles - tile0);
+            g.g0 = g0, g.ng = smaller(plan->group_step, plan->groups - g0);
+            for (int k0 = k_first; k0 < k_end; k0 += plan->k_step) {
+                const int first = k0 == k_first, last_cut = plan->k_step >= k_end - k_first;
+                int what = first && !plan->depthwise ? CV_FORWARD_X : 0;
+                g.k0 = k0, g.nk = smaller(plan->k_step, k_end - k0);
+                g.wk0 = plan->prepared ? k0 : 0;
+                g.wrows = plan->prepared ? g.k : g.nk;
+                if (!plan->prepared && !(last_cut && tile0 > 0))
+                    what |= CV_FORWARD_W;
+                if (what && (e = transform(&g, what, stream)))
+                    return e;
+                if (plan->depthwise) {
+                    if ((e = cv_spectral_depthwise(&g, stream)))
+                        return e;
+                    continue;
+                }
+                if ((e = cv_spectral_product(&g, plan->shape, stream)) || (e = cv_spectral_inverse(&g, stream)))
+                    return e;
+            }
+        }
+    return e;
+}

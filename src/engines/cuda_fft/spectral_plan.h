@@ -1,0 +1,50 @@
+/*
+ * Host planning of the spectral engine: which tile, what it will cost, how to cut the work to a workspace limit, and the run.
+ * Nothing here needs a device except cv_spectral_run and cv_spectral_prepare, which only enqueue.
+ */
+#ifndef CV_CUDA_FFT_SPECTRAL_PLAN_H
+#define CV_CUDA_FFT_SPECTRAL_PLAN_H
+
+#include <stddef.h>
+
+#include "spectral.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Rates that the cost model divides by, per second. */
+typedef struct cv_spectral_machine {
+    double bytes;        /* device memory, read or written, as kernels of this kind reach it */
+    double slots;        /* instructions of a warp that all multiprocessors issue */
+    double tf32_flop;    /* dense TF32 by mma.sync */
+    double l2_bytes;     /* capacity of L2 */
+    double launch;       /* seconds between dependent kernels */
+} cv_spectral_machine;
+
+typedef struct cv_spectral_plan {
+    cv_spectral g;             /* geometry; pointers and the pass's ranges are filled in by the run */
+    int groups, all_tiles;
+    int depthwise, shape;
+    int group_step, tile_step, k_step;      /* sizes of a pass */
+    size_t xf_bytes, yf_bytes, wf_bytes, flag_bytes;
+    size_t workspace_bytes, weights_bytes;  /* weights_bytes: what prepared weights take */
+    int prepared;              /* weights come prepared: none of theirs in the workspace */
+    double seconds;            /* predicted */
+    double phase_bytes[4], phase_seconds[4];    /* x, w, product, inverse */
+} cv_spectral_plan;
+
+/* Fills plan for tile ty x tx within limit bytes of workspace. base has the problem and strides. Returns 0, or -1 if the tile does
+ * not suit the problem or the limit is too small. */
+int cv_spectral_make_plan(const cv_spectral *base, int groups, int ty, int tx, size_t limit, int prepared,
+                          const cv_spectral_machine *machine, cv_spectral_plan *plan);
+
+/* Enqueue. prepared is NULL unless plan->prepared. Return a cudaError_t. */
+int cv_spectral_run(const cv_spectral_plan *plan, const float *x, const float *weight, const void *prepared, const float *bias,
+                    float *y, void *workspace, void *stream);
+int cv_spectral_prepare(const cv_spectral_plan *plan, const float *weight, void *prepared, void *stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
