@@ -235,4 +235,119 @@ template <> struct cv_dft<8> {
     static CV_HD void run(float2 *v) { cv_dft8(v); }
 };
 
+/* Half-empty inputs: v[N/2] .. v[N-1] are zero (a kernel that fills at most half of its tile). Index n and n + N/2 meet in the
+ * first butterflies as r and r + R/2, so one of each pair is zero and the butterfly is a copy and a sign. cv_half takes the R/2
+ * values h, up[r] telling that it is the upper of its pair that lives, and gives all R outputs. */
+template <int R> struct cv_half {
+    static CV_HD void run(const float2 *h, const bool *up, float2 *a)
+    {
+        constexpr int Q = cv_first_factor(R), M = R / Q;
+        constexpr cv_twiddles<R> t = cv_make_twiddles<R>();
+        float2 u[Q][M];
+#pragma unroll
+        for (int m = 0; m < M; m++) {
+            float2 b[Q], g[Q / 2];
+            bool gup[Q / 2];
+#pragma unroll
+            for (int q = 0; q < Q / 2; q++) {
+                g[q] = h[M * q + m];
+                gup[q] = up[M * q + m];
+            }
+            cv_half<Q>::run(g, gup, b);
+#pragma unroll
+            for (int q = 0; q < Q; q++)
+                u[q][m] = q * m == 0 ? b[q] : cv_cmul(b[q], t.re[q * m], t.im[q * m]);
+        }
+#pragma unroll
+        for (int q = 0; q < Q; q++) {
+            cv_dft<M>::run(u[q]);
+#pragma unroll
+            for (int m = 0; m < M; m++)
+                a[q + m * Q] = u[q][m];
+        }
+    }
+};
+CV_HD float2 cv_signed(float2 a, bool minus)
+{
+    return minus ? cv_c(-a.x, -a.y) : a;
+}
+template <> struct cv_half<2> {
+    static CV_HD void run(const float2 *h, const bool *up, float2 *a)
+    {
+        a[0] = h[0];
+        a[1] = cv_signed(h[0], up[0]);
+    }
+};
+template <> struct cv_half<4> {
+    static CV_HD void run(const float2 *h, const bool *up, float2 *a)
+    {
+        float2 b = cv_signed(h[0], up[0]), d = cv_mul_minus_i(cv_signed(h[1], up[1]));
+        a[0] = h[0] + h[1];
+        a[1] = b + d;
+        a[2] = h[0] - h[1];
+        a[3] = b - d;
+    }
+};
+template <> struct cv_half<8> {
+    static CV_HD void run(const float2 *h, const bool *up, float2 *a)
+    {
+        constexpr float c = 0.70710678118654752440f;
+        const float2 eh[2] = {h[0], h[2]}, oh[2] = {h[1], h[3]};
+        const bool eup[2] = {up[0], up[2]}, oup[2] = {up[1], up[3]};
+        float2 e[4], o[4];
+        cv_half<4>::run(eh, eup, e);
+        cv_half<4>::run(oh, oup, o);
+        float2 o1 = cv_c(o[1].x + o[1].y, o[1].y - o[1].x), o3 = cv_c(o[3].y - o[3].x, -o[3].x - o[3].y);
+        float2 o2 = cv_mul_minus_i(o[2]);
+        a[0] = e[0] + o[0];
+        a[4] = e[0] - o[0];
+        a[2] = e[2] + o2;
+        a[6] = e[2] - o2;
+        a[1] = cv_axpy(c, o1, e[1]);
+        a[5] = cv_axpy(-c, o1, e[1]);
+        a[3] = cv_axpy(c, o3, e[3]);
+        a[7] = cv_axpy(-c, o3, e[3]);
+    }
+};
+
+template <int N> struct cv_dft_half {
+    static CV_HD void run(float2 *v)
+    {
+        constexpr int R = cv_prime_part(N, 2), M = N / R;
+        if constexpr (M == 1) {
+            bool up[N / 2] = {};
+            float2 h[N / 2];
+#pragma unroll
+            for (int i = 0; i < N / 2; i++)
+                h[i] = v[i];
+            cv_half<N>::run(h, up, v);
+        } else {
+            constexpr int ea = M * cv_inverse_mod(M, R), eb = R * cv_inverse_mod(R, M);
+            float2 u[R][M];
+#pragma unroll
+            for (int m = 0; m < M; m++) {
+                float2 h[R / 2], a[R];
+                bool up[R / 2];
+#pragma unroll
+                for (int r = 0; r < R / 2; r++) {
+                    const int n = (M * r + R * m) % N;
+                    up[r] = n >= N / 2;
+                    h[r] = v[n % (N / 2)];
+                }
+                cv_half<R>::run(h, up, a);
+#pragma unroll
+                for (int r = 0; r < R; r++)
+                    u[r][m] = a[r];
+            }
+#pragma unroll
+            for (int r = 0; r < R; r++) {
+                cv_dft<M>::run(u[r]);
+#pragma unroll
+                for (int m = 0; m < M; m++)
+                    v[(r * ea + m * eb) % N] = u[r][m];
+            }
+        }
+    }
+};
+
 #endif

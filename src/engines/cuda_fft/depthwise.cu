@@ -16,7 +16,7 @@
 #include "direct.cuh"
 #include "stage.cuh"
 
-/* Product of one column's share with the kernel's spectrum, in natural (not packed) form; result exchanged for the inverse. */
+/* Product of one column's share with the conjugate of the kernel's spectrum, in natural (not packed) form; result exchanged for the inverse. */
 template <int T> __device__ __forceinline__ void cv_column_product(float2 *v, int j, int kx, int half_x, const float2 *w)
 {
     constexpr int SPLIT = cv_side<T>::SPLIT, H = cv_side<T>::H;
@@ -28,8 +28,8 @@ template <int T> __device__ __forceinline__ void cv_column_product(float2 *v, in
                 const int k = SPLIT * m + j;
                 float2 a = v[m], b = v[mirror], wa = w[k * half_x], wb = w[(k + T / 2) * half_x];
                 cv_unpack(a, b);
-                a = times(a, cv_c(0.5f * wa.x, 0.5f * wa.y));
-                b = times(b, cv_c(0.5f * wb.x, 0.5f * wb.y));
+                a = times(a, cv_c(0.5f * wa.x, -0.5f * wa.y));
+                b = times(b, cv_c(0.5f * wb.x, -0.5f * wb.y));
                 cv_pack(a, b);
                 v[m] = cv_c(a.y, a.x);
                 v[mirror] = cv_c(b.y, b.x);
@@ -39,7 +39,7 @@ template <int T> __device__ __forceinline__ void cv_column_product(float2 *v, in
     } else {
 #pragma unroll
         for (int m = 0; m < H; m++) {
-            const float2 z = times(v[m], w[(SPLIT * m + j) * half_x + kx]);
+            const float2 f = w[(SPLIT * m + j) * half_x + kx], z = times(v[m], cv_c(f.x, -f.y));
             v[m] = cv_c(z.y, z.x);
         }
     }
@@ -55,10 +55,10 @@ static __device__ __forceinline__ void cv_columns_product(float *tile, cv_pitch 
     for (int base = 0; base < cb * half_x; base += mine.step) {
         const int line = base + mine.first, chan = line / half_x, kx = line - chan * half_x;
         const bool live = line < cb * half_x && chan < live_cb;
-        float *a = tile + chan * pitch.chan + kx;
+        float *a = tile + chan * pitch.chan + 2 * kx;
         float2 v[H];
         if (live)
-            cv_gather<T>(v, j, [&](int i) { return cv_c(a[i * pitch.row], a[i * pitch.row + half_x]); });
+            cv_gather<T>(v, j, [&](int i) { return *(const float2 *)(a + i * pitch.row); });
         if (SPLIT == 2)
             __syncthreads();
         if (live) {
@@ -68,53 +68,45 @@ static __device__ __forceinline__ void cv_columns_product(float *tile, cv_pitch 
         if constexpr (SPLIT == 2) {
             if (live) {
 #pragma unroll
-                for (int m = 0; m < H; m++) {
-                    a[(SPLIT * m + j) * pitch.row] = v[m].x;
-                    a[(SPLIT * m + j) * pitch.row + half_x] = v[m].y;
-                }
+                for (int m = 0; m < H; m++)
+                    *(float2 *)(a + (SPLIT * m + j) * pitch.row) = v[m];
             }
             __syncthreads();
             if (live)
-                cv_gather<T>(v, j, [&](int i) { return cv_c(a[i * pitch.row], a[i * pitch.row + half_x]); });
+                cv_gather<T>(v, j, [&](int i) { return *(const float2 *)(a + i * pitch.row); });
             __syncthreads();
         }
         if (!live)
             continue;
         cv_dft<H>::run(v);
 #pragma unroll
-        for (int m = 0; m < H; m++) {
-            const int i = SPLIT * m + j;
-            if (i < rows) {
-                a[i * pitch.row] = v[m].y;
-                a[i * pitch.row + half_x] = v[m].x;
-            }
-        }
+        for (int m = 0; m < H; m++)
+            if (SPLIT * m + j < rows)
+                *(float2 *)(a + (SPLIT * m + j) * pitch.row) = cv_c(v[m].y, v[m].x);
     }
 }
 
 template <int CLASS>
 __global__ void __launch_bounds__(CV_THREADS(CLASS), CV_BLOCKS(CLASS)) cv_depthwise_kernel(const __grid_constant__ cv_spectral g)
 {
-    extern __shared__ float tile[];
-    __shared__ unsigned largest[32];
+    extern __shared__ __align__(16) float tile[];
+    __shared__ unsigned largest[16];
     const int blocks = (g.nk + g.cb - 1) / g.cb, item = blockIdx.x / blocks, block = blockIdx.x - item * blocks;
     const int live_cb = min(g.cb, g.nk - block * g.cb), first = block * g.cb;
     const cv_pitch pitch = cv_tile_pitch(g.ty, g.tx, g.cb);
     const cv_place at = cv_tile_place(g, g.tile0 + item);
     const int p0 = at.ty * g.oy, q0 = at.tx * g.ox;
 
-    if (threadIdx.x < 32)
+    if (threadIdx.x < 16)
         largest[threadIdx.x] = 0;
-    for (int i = 0; i < g.cb; i++) {
-        const bool present = i < live_cb;
-        const float *plane = g.x + at.n * g.xs[0] + (present ? (g.k0 + first + i) / g.kg : 0) * g.xs[1];
-        cv_load_plane(tile + i * pitch.chan, pitch.row, g.ty, g.tx, plane, g.xs[2], g.xs[3], p0 - g.pad_t, q0 - g.pad_l, g.h, g.w,
-                      present);
-    }
+    const cv_window win = {p0 - g.pad_t, q0 - g.pad_l, g.h, g.w, g.xs[2], g.xs[3]};
+    cv_load_tile(tile, pitch, g.cb, g.ty, g.tx, win, [&](int i) -> const float * {
+        return i < live_cb ? g.x + at.n * g.xs[0] + (g.k0 + first + i) / g.kg * g.xs[1] : nullptr;
+    });
     cv_copies_done();
     __syncthreads();
     cv_with_side<CLASS>(
-        g.tx, [&](auto side) { cv_rows_forward<decltype(side)::value>(tile, pitch, g.ty, g.cb, largest); });
+        g.tx, [&](auto side) { cv_rows_forward<decltype(side)::value, false>(tile, pitch, g.ty, g.cb, largest); });
     __syncthreads();
 
     const float2 *w = (const float2 *)g.wf + (int64_t)(g.wk0 + first) * g.bins;
@@ -122,7 +114,7 @@ __global__ void __launch_bounds__(CV_THREADS(CLASS), CV_BLOCKS(CLASS)) cv_depthw
         cv_columns_product<decltype(side)::value>(tile, pitch, g.oy, g.tx / 2, g.cb, live_cb, w, g.bins);
     });
     __syncthreads();
-    cv_with_side<CLASS>(g.tx, [&](auto side) { cv_rows_inverse<decltype(side)::value>(tile, pitch, g.oy, g.ox, g.cb); });
+    cv_with_side<CLASS>(g.tx, [&](auto side) { cv_rows_inverse<decltype(side)::value>(tile, pitch, g.oy, g.cb); });
     __syncthreads();
     for (int i = 0; i < live_cb; i++) {
         if (cv_out_of_range(largest[i]) || g.wflag[g.wk0 + first + i])

@@ -10,9 +10,9 @@
 
 #include "spectral.h"
 
-/* Magnitudes of a tile's channel that the transforms hold: zero, or the largest within these, 2^-50 and 2^50. Beyond them a
- * product of two spectra, summed over channels and scaled, could overflow or lose digits to subnormals. */
-constexpr unsigned CV_RANGE_LOW = (127u - 50u) << 23, CV_RANGE_HIGH = (127u + 50u) << 23;
+/* Magnitudes of a tile's channel that the transforms hold: zero, or the largest within these, 2^-50 and 2^40. Beyond them a
+ * product of two spectra, summed over points and channels before it is scaled, could overflow or lose digits to subnormals. */
+constexpr unsigned CV_RANGE_LOW = (127u - 50u) << 23, CV_RANGE_HIGH = (127u + 40u) << 23;
 /* Ratio of largest to smallest non-zero magnitude of a kernel from which on the norm-wise error bound says nothing: 2^48. */
 constexpr unsigned CV_RANGE_RATIO = 48u << 23;
 

@@ -2,62 +2,75 @@
  * Forward transforms: tiles of x and kernels w to bin-major spectra.
  *
  *     X[bin][tile][c] = 2 sum over i,j of x[n, c, OY ty - pad + i, OX tx - pad + j] e^(-2 pi i (ky i / TY + kx j / TX))
- *     W[bin][k][c]    = conj of the same sum over w[k, c, r, s], divided by 2 TY TX (so that the inverse needs no scale)
+ *     W[bin][k][c]    = the same sum over w[k, c, r, s]
  *
  * One block: CB channels of one tile or kernel. Copy to shared memory, rows in place, columns to registers and out. The column
- * pass has its lanes along c, so that each store of a warp fills 8 CB bytes at a bin. Of a kernel only R rows exist.
+ * pass has its lanes along c, so that each store of a warp fills 8 CB bytes at a bin. Of a kernel only R rows are transformed, and
+ * where it fills at most half of the tile's height or width, that half is known to be zero at compile time.
  *
- * Shared memory: CB (TY or R) (TX + 1) words; registers: one transform, 2 x 64 at most, and about 30.
+ * Shared memory: CB (TY, or R or TY/2) TX words; registers: one transform, 2 x 64 at most, and about 30.
  * Traffic: read x (overlaps come from L2) and w once, write 8 BINS bytes a tile and channel. Problem D at 64 x 64: 34 + 103 MB
- * for x, 67 + 269 MB for w; 0.11 ms at 4.3 TB/s. Instructions there: 62 M warp-wide, 0.07 ms at full issue.
+ * for x, 67 + 269 MB for w; 0.11 ms at 4.3 TB/s. Instructions there: 65 M warp-wide, 0.07 ms at full issue.
  */
 #include <cuda_runtime.h>
 
 #include "direct.cuh"
 #include "stage.cuh"
 
-/* Columns of real-row spectra -> spectra, out[bin * bin_stride + channel], times (scale_re, scale_im). */
-template <int T>
-static __device__ __forceinline__ void cv_columns_out(const float *tile, cv_pitch pitch, int rows, int half_x, int cb, int live_cb,
-                                                      float2 *out, int64_t bin_stride, float scale_re, float scale_im)
+/* Columns of real-row spectra -> spectra, out[bin * bin_stride + channel]; HALF: only the first T/2 rows are not zero. */
+template <int T, bool HALF>
+static __device__ __forceinline__ void cv_columns_out(const float *tile, cv_pitch pitch, int half_x, int cb, int live_cb, float2 *out,
+                                                      int64_t bin_stride)
 {
     constexpr int SPLIT = cv_side<T>::SPLIT, H = cv_side<T>::H;
     const cv_tasks<T> mine;
     const int j = mine.j;
     for (int line = mine.first; line < cb * half_x; line += mine.step) {
         const int chan = line % cb, kx = line / cb;
-        const float *a = tile + chan * pitch.chan + kx;
+        const float *a = tile + chan * pitch.chan + 2 * kx;
         float2 v[H];
-        cv_gather<T>(v, j, [&](int i) {
-            return i < rows ? cv_c(a[i * pitch.row], a[i * pitch.row + half_x]) : cv_c(0.0f, 0.0f);
-        });
-        cv_dft<H>::run(v);
+        if constexpr (HALF && SPLIT == 1) {
+#pragma unroll
+            for (int i = 0; i < T / 2; i++)
+                v[i] = *(const float2 *)(a + i * pitch.row);
+            cv_dft_half<H>::run(v);
+        } else {
+            cv_gather<T>(v, j, [&](int i) { return *(const float2 *)(a + i * pitch.row); });
+            cv_dft<H>::run(v);
+        }
         if (chan >= live_cb)
             continue;
         float2 *to = out + kx * bin_stride + chan;
         const int64_t step = half_x * bin_stride;
         if (kx == 0) {
+            /* F[0] + i F[TX/2]: the mirror tells them apart, halved to the scale of the others */
+            float2 *last = to + T * step;
             cv_mirrors<T>(
                 j,
                 [&](int m, int mirror) {
                     cv_unpack(v[m], v[mirror]);
-                    const int k = SPLIT * m + j;
-                    to[k * step] = cv_c(0.5f * scale_re * v[m].x, 0.5f * scale_im * v[m].y);
-                    to[(k + T / 2) * step] = cv_c(0.5f * scale_re * v[mirror].x, 0.5f * scale_im * v[mirror].y);
+                    v[m] = cv_c(0.5f * v[m].x, 0.5f * v[m].y);
+                    v[mirror] = cv_c(0.5f * v[mirror].x, 0.5f * v[mirror].y);
                 },
                 [&](int m) {
-                    to[0] = cv_c(scale_re * v[m].x, 0.0f);
-                    to[T * step] = cv_c(scale_re * v[m].y, 0.0f);
+                    last[0] = cv_c(v[m].y, 0.0f);
+                    v[m].y = 0.0f;
                 },
                 [&](int m) {
-                    to[T / 2 * step] = cv_c(scale_re * v[m].x, 0.0f);
-                    to[T * step + bin_stride] = cv_c(scale_re * v[m].y, 0.0f);
+                    last[bin_stride] = cv_c(v[m].y, 0.0f);
+                    v[m].y = 0.0f;
                 });
+            /* now v[m] is F[0] at k up to T/2, and at T - k is F[TX/2] at k: its slot is k + T/2 */
+#pragma unroll
+            for (int m = 0; m < H; m++) {
+                const int k = SPLIT * m + j;
+                to[(k <= T / 2 ? k : T + T / 2 - k) * step] = v[m];
+            }
         } else {
             to += j * step;
 #pragma unroll
             for (int m = 0; m < H; m++, to += SPLIT * step)
-                *to = cv_c(scale_re * v[m].x, scale_im * v[m].y);
+                *to = v[m];
         }
     }
 }
@@ -83,35 +96,37 @@ template <int CLASS>
 __global__ void __launch_bounds__(CV_THREADS(CLASS), CV_BLOCKS(CLASS))
     cv_forward_kernel(const __grid_constant__ cv_spectral g, int x_blocks)
 {
-    extern __shared__ float tile[];
-    __shared__ unsigned largest[32], smallest[32];
+    extern __shared__ __align__(16) float tile[];
+    __shared__ unsigned largest[16], smallest[16];
     const bool is_x = (int)blockIdx.x < x_blocks;
     const int blocks = is_x ? cv_spectral_xblocks(&g) : cv_spectral_wblocks(&g);
     const int index = is_x ? blockIdx.x : blockIdx.x - x_blocks, item = index / blocks, block = index - item * blocks;
-    const int rows = is_x ? g.ty : g.r, channels = is_x ? g.ng * g.cgp : g.cgp;
-    const int live_cb = min(g.cb, channels - block * g.cb);
+    const int channels = is_x ? g.ng * g.cgp : g.cgp, first = block * g.cb;
+    const int live_cb = min(g.cb, channels - first);
+    const bool half_y = !is_x && 2 * g.r <= g.ty && g.ty <= 64, half_x = !is_x && 2 * g.s <= g.tx && g.tx <= 64;
+    const int rows = half_y ? g.ty / 2 : g.ty, cols = half_x ? g.tx / 2 : g.tx;
     const cv_pitch pitch = cv_tile_pitch(rows, g.tx, g.cb);
 
-    if (threadIdx.x < 32) {
+    if (threadIdx.x < 16) {
         largest[threadIdx.x] = 0;
         smallest[threadIdx.x] = 0x7f800000u;
     }
     if (is_x) {
         const cv_place at = cv_tile_place(g, g.tile0 + item);
-        for (int i = 0; i < g.cb; i++) {
-            const int flat = block * g.cb + i, group = flat / g.cgp, c = flat - group * g.cgp;
-            const bool present = i < live_cb && c < g.cg;
-            const float *plane = g.x + at.n * g.xs[0] + (present ? (g.g0 + group) * g.cg + c : 0) * g.xs[1];
-            cv_load_plane(tile + i * pitch.chan, pitch.row, rows, g.tx, plane, g.xs[2], g.xs[3], at.ty * g.oy - g.pad_t,
-                          at.tx * g.ox - g.pad_l, g.h, g.w, present);
-        }
+        const cv_window win = {at.ty * g.oy - g.pad_t, at.tx * g.ox - g.pad_l, g.h, g.w, g.xs[2], g.xs[3]};
+        cv_load_tile(tile, pitch, g.cb, rows, cols, win, [&](int i) -> const float * {
+            const int group = (first + i) / g.cgp, c = first + i - group * g.cgp;
+            return i < live_cb && c < g.cg ? g.x + at.n * g.xs[0] + ((g.g0 + group) * g.cg + c) * g.xs[1] : nullptr;
+        });
     } else {
-        for (int i = 0; i < g.cb; i++) {
-            const int c = block * g.cb + i;
-            const bool present = i < live_cb && c < g.cg;
-            const float *plane = g.weight + (g.k0 + item) * g.ws[0] + (present ? c : 0) * g.ws[1];
-            cv_load_plane(tile + i * pitch.chan, pitch.row, rows, g.tx, plane, g.ws[2], g.ws[3], 0, 0, g.r, g.s, present);
-        }
+        const cv_window win = {0, 0, g.r, g.s, g.ws[2], g.ws[3]};
+        cv_load_tile(tile, pitch, g.cb, g.r, cols, win, [&](int i) -> const float * {
+            return first + i < g.cg ? g.weight + (g.k0 + item) * g.ws[0] + (first + i) * g.ws[1] : nullptr;
+        });
+        /* rows below the kernel's count as zero for the columns */
+        for (int i = 0; i < g.cb; i++)
+            for (int word = g.r * pitch.row + threadIdx.x; word < rows * pitch.row; word += blockDim.x)
+                tile[i * pitch.chan + word] = 0.0f;
     }
     cv_copies_done();
     __syncthreads();
@@ -120,30 +135,40 @@ __global__ void __launch_bounds__(CV_THREADS(CLASS), CV_BLOCKS(CLASS))
         __syncthreads();
     }
 
-    cv_with_side<CLASS>(g.tx, [&](auto side) { cv_rows_forward<decltype(side)::value>(tile, pitch, rows, g.cb, largest); });
+    const int live_rows = is_x ? rows : g.r;
+    cv_with_side<CLASS>(g.tx, [&](auto side) {
+        constexpr int T = decltype(side)::value;
+        if (half_x)
+            cv_rows_forward<T, true>(tile, pitch, live_rows, g.cb, largest);
+        else
+            cv_rows_forward<T, false>(tile, pitch, live_rows, g.cb, largest);
+    });
     __syncthreads();
 
     if (threadIdx.x < 32) {
         const unsigned top = threadIdx.x < g.cb ? largest[threadIdx.x] : 0;
-        const bool wide = !is_x && top != 0 && top - min(top, smallest[threadIdx.x]) >= CV_RANGE_RATIO;
+        const bool wide = !is_x && top != 0 && top - min(top, smallest[threadIdx.x % 16]) >= CV_RANGE_RATIO;
         const unsigned flagged = __ballot_sync(0xffffffffu, cv_out_of_range(top) || wide);
         if (threadIdx.x == 0)
             (is_x ? g.xflag : g.wflag + (int64_t)g.wk0 * blocks)[(int64_t)item * blocks + block] = flagged != 0;
     }
 
-    const bool depthwise = !is_x && g.cg == 1 && g.cgp == 1;
-    const int64_t row = is_x ? (int64_t)item : (int64_t)(g.wk0 + item);
-    const int64_t bin_stride = depthwise ? 1 : is_x ? (int64_t)g.tiles * channels : (int64_t)g.wrows * channels;
-    float2 *out = (float2 *)(is_x ? g.xf : g.wf) + (depthwise ? row * g.bins : row * channels + block * g.cb);
-    const float scale = is_x ? 1.0f : 1.0f / (4.0f * g.ty * g.tx), scale_im = is_x ? 1.0f : -scale;
+    const bool depthwise = !is_x && g.cgp == 1;
+    const int64_t row = is_x ? item : g.wk0 + item;
+    const int64_t bin_stride = depthwise ? 1 : (int64_t)(is_x ? g.tiles : g.wrows) * channels;
+    float2 *out = (float2 *)(is_x ? g.xf : g.wf) + (depthwise ? row * g.bins : row * channels + first);
     cv_with_side<CLASS>(g.ty, [&](auto side) {
-        cv_columns_out<decltype(side)::value>(tile, pitch, rows, g.tx / 2, g.cb, live_cb, out, bin_stride, scale, scale_im);
+        constexpr int T = decltype(side)::value;
+        if (half_y)
+            cv_columns_out<T, true>(tile, pitch, g.tx / 2, g.cb, live_cb, out, bin_stride);
+        else
+            cv_columns_out<T, false>(tile, pitch, g.tx / 2, g.cb, live_cb, out, bin_stride);
     });
 }
 
 static size_t shared_bytes(const cv_spectral *g, int what)
 {
-    const int rows = (what & CV_FORWARD_X) && g->ty > g->r ? g->ty : g->r;
+    const int rows = !(what & CV_FORWARD_X) && 2 * g->r <= g->ty && g->ty <= 64 ? g->ty / 2 : g->ty;
     return (size_t)cv_tile_pitch(rows, g->tx, g->cb).chan * g->cb * sizeof(float);
 }
 

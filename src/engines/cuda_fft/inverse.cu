@@ -3,6 +3,7 @@
  *
  *     y[n, k, OY ty + p, OX tx + q] = bias[k] + sum over ky, kx of Y[bin][tile][k] e^(2 pi i (ky p / TY + kx q / TX)), p < OY, q < OX
  *
+ * The scale 1 / (4 TY TX) that all transforms left out comes with the store.
  * One block: CB outputs k of one tile. Columns from global memory (lanes along k: 8 CB bytes a bin) to registers, the OY rows
  * that are kept to shared memory, rows in place, then whole rows to y.
  *
@@ -29,14 +30,35 @@ static __device__ __forceinline__ void cv_columns_in(float *tile, cv_pitch pitch
         const float2 *from = in + kx * bin_stride + chan;
         const int64_t step = half_x * bin_stride;
         float2 v[H];
-        if (kx == 0) {
+        /* real and imaginary part exchanged: an inverse */
+        if constexpr (SPLIT == 1) {
+#pragma unroll
+            for (int i = 0; i < T; i++, from += step) {
+                const float2 z = __ldcs(from);
+                v[i] = cv_c(z.y, z.x);
+            }
+            if (kx == 0) {
+                /* slots up to T/2 are F[0]'s, slot T/2 + k is F[TX/2]'s k; packed again as F[0] + i F[TX/2] */
+                v[0].x = from[0].x;
+                v[T / 2].x = from[bin_stride].x;
+                float2 u[T / 2];
+#pragma unroll
+                for (int k = 1; k < T / 2; k++)
+                    u[k] = v[k + T / 2];
+#pragma unroll
+                for (int k = 1; k < T / 2; k++) {
+                    float2 a = cv_c(v[k].y, v[k].x), b = cv_c(u[k].y, u[k].x);
+                    cv_pack(a, b);
+                    v[k] = cv_c(a.y, a.x);
+                    v[T - k] = cv_c(b.y, b.x);
+                }
+            }
+        } else if (kx == 0) {
             cv_gather<T>(v, j, [&](int i) {
                 const int k = i <= T / 2 ? i : T - i;
                 float2 a = from[k * step], b;
-                if (k == 0 || k == T / 2) {
-                    b = from[T * step + (k == 0 ? 0 : bin_stride)];
-                    return cv_c(b.x, a.x);
-                }
+                if (k == 0 || k == T / 2)
+                    return cv_c(from[T * step + (k == 0 ? 0 : bin_stride)].x, a.x);
                 b = from[(k + T / 2) * step];
                 cv_pack(a, b);
                 return i < T / 2 ? cv_c(a.y, a.x) : cv_c(b.y, b.x);
@@ -44,26 +66,22 @@ static __device__ __forceinline__ void cv_columns_in(float *tile, cv_pitch pitch
         } else {
             cv_gather<T>(v, j, [&](int i) {
                 const float2 z = from[i * step];
-                return cv_c(z.y, z.x);    /* exchanged: an inverse */
+                return cv_c(z.y, z.x);
             });
         }
         cv_dft<H>::run(v);
-        float *a = tile + chan * pitch.chan + kx;
+        float *a = tile + chan * pitch.chan + 2 * kx;
 #pragma unroll
-        for (int m = 0; m < H; m++) {
-            const int i = SPLIT * m + j;
-            if (i < rows) {
-                a[i * pitch.row] = v[m].y;
-                a[i * pitch.row + half_x] = v[m].x;
-            }
-        }
+        for (int m = 0; m < H; m++)
+            if (SPLIT * m + j < rows)
+                *(float2 *)(a + (SPLIT * m + j) * pitch.row) = cv_c(v[m].y, v[m].x);
     }
 }
 
 template <int CLASS>
 __global__ void __launch_bounds__(CV_THREADS(CLASS), CV_BLOCKS(CLASS)) cv_inverse_kernel(const __grid_constant__ cv_spectral g)
 {
-    extern __shared__ float tile[];
+    extern __shared__ __align__(16) float tile[];
     const int blocks = (g.nk + g.cb - 1) / g.cb, item = blockIdx.x / blocks, block = blockIdx.x - item * blocks;
     const int live_cb = min(g.cb, g.nk - block * g.cb), first = block * g.cb;
     const cv_pitch pitch = cv_tile_pitch(g.oy, g.tx, g.cb);
@@ -87,7 +105,7 @@ __global__ void __launch_bounds__(CV_THREADS(CLASS), CV_BLOCKS(CLASS)) cv_invers
         cv_columns_in<decltype(side)::value>(tile, pitch, g.oy, g.tx / 2, g.cb, live_cb, in, (int64_t)g.tiles * g.nk);
     });
     __syncthreads();
-    cv_with_side<CLASS>(g.tx, [&](auto side) { cv_rows_inverse<decltype(side)::value>(tile, pitch, g.oy, g.ox, g.cb); });
+    cv_with_side<CLASS>(g.tx, [&](auto side) { cv_rows_inverse<decltype(side)::value>(tile, pitch, g.oy, g.cb); });
     __syncthreads();
     for (int i = 0; i < live_cb; i++)
         cv_store_plane(g, tile + i * pitch.chan, pitch.row, at.n, g.k0 + first + i, p0, q0);

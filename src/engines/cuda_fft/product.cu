@@ -1,11 +1,11 @@
 /*
  * The complex product of every bin on tensor cores, in FP32 accuracy from TF32 operands.
  *
- *     Y[bin][tile][k] = sum over c of X[bin][tile][c] W[bin][k][c]        (W holds conjugates)
+ *     Y[bin][tile][k] = sum over c of X[bin][tile][c] conj W[bin][k][c]
  *
  * Each real operand is cut into a TF32 part and the TF32 part of what is left (a = a1 + a2, 22 bits), and a b is taken as
  * a2 b1 + a1 b2 + a1 b1 with FP32 accumulation. A complex product takes three real ones (Gauss):
- *     P1 = xr (wr + wi),  P2 = wr (xi - xr),  P3 = wi (xr + xi),  re = P1 - P3,  im = P1 + P2.
+ *     P1 = xr (wr - wi),  P2 = wr (xi - xr),  P3 = wi (xr + xi),  re = P1 + P3,  im = P1 + P2.
  * So 9 mma.sync.m16n8k8 for 16 outputs, 8 tiles and 8 channels; sums and cuts are made in registers on the way from shared memory.
  *
  * A block takes BK = 32 MT' ... outputs by BT tiles of one bin and walks the channels 16 at a time through a ring of STAGES stages of
@@ -130,8 +130,8 @@ __global__ void __launch_bounds__(32 * WK *WT, FIT) cv_product_kernel(const __gr
                 for (int i = 0; i < 4; i += 2) {
                     float4 *to = kept + ((m * NT + n) * 2 + i / 2) * S::THREADS;
                     float(*const p)[MT][NT][4] = sum;
-                    float4 v = {p[0][m][n][i] - p[2][m][n][i], p[0][m][n][i] + p[1][m][n][i],
-                                p[0][m][n][i + 1] - p[2][m][n][i + 1], p[0][m][n][i + 1] + p[1][m][n][i + 1]};
+                    float4 v = {p[0][m][n][i] + p[2][m][n][i], p[0][m][n][i] + p[1][m][n][i],
+                                p[0][m][n][i + 1] + p[2][m][n][i + 1], p[0][m][n][i + 1] + p[1][m][n][i + 1]};
                     if (!first) {
                         const float4 old = *to;
                         v.x += old.x, v.y += old.y, v.z += old.z, v.w += old.w;
@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(32 * WK *WT, FIT) cv_product_kernel(const __gr
 #pragma unroll
                 for (int i = 0; i < 4; i++) {
                     const int k = wk + m * 16 + octet + (i / 2) * 8, t = wt + n * 8 + quad * 2 + i % 2;
-                    float2 v = {sum[0][m][n][i] - sum[2][m][n][i], sum[0][m][n][i] + sum[1][m][n][i]};
+                    float2 v = {sum[0][m][n][i] + sum[2][m][n][i], sum[0][m][n][i] + sum[1][m][n][i]};
                     if (!only) {
                         const float2 old = ((const float2 *)(kept + ((m * NT + n) * 2 + i / 2) * S::THREADS))[i % 2];
                         v.x += old.x;
@@ -185,7 +185,7 @@ __global__ void __launch_bounds__(32 * WK *WT, FIT) cv_product_kernel(const __gr
 #pragma unroll
                     for (int e = 0; e < 2; e++) {
                         const float re = e ? v.z : v.x, im = e ? v.w : v.y;
-                        const cv_cut s = cv_split_tf32(re + im), r = cv_split_tf32(re), i = cv_split_tf32(im);
+                        const cv_cut s = cv_split_tf32(re - im), r = cv_split_tf32(re), i = cv_split_tf32(im);
                         a1[0][m][half + 2 * e] = s.big, a2[0][m][half + 2 * e] = s.small;
                         a1[1][m][half + 2 * e] = r.big, a2[1][m][half + 2 * e] = r.small;
                         a1[2][m][half + 2 * e] = i.big, a2[2][m][half + 2 * e] = i.small;

@@ -30,6 +30,7 @@ typedef struct cv_spectral {
     int ty, tx, oy, ox;                   /* tile and its outputs */
     int ny, nx;                           /* tiles down and across one image */
     int bins;
+    float scale;                          /* 1 / (4 TY TX): what the transforms leave out */
     int cgp;                              /* channels of a group in the spectra: cg rounded up, the rest zero */
     int cb;                               /* channels that one block of a transform works on */
 

@@ -158,6 +158,7 @@ int cv_spectral_make_plan(const cv_spectral *base, int groups, int ty, int tx, s
     p.prepared = prepared;
     p.depthwise = g->cg == 1;
     g->bins = ty * tx / 2 + 2;
+    g->scale = 1.0f / (4.0f * (float)ty * (float)tx);
     g->cgp = p.depthwise ? 1 : (g->cg + 1) / 2 * 2;
     g->ng = groups;
     const int wblocks = (g->cgp + g->cb - 1) / g->cb;

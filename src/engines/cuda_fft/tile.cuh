@@ -1,16 +1,17 @@
 /*
- * Tiles in shared memory, and the row and column passes of their two-dimensional real transforms.
+ * Tiles in shared memory, and the row passes of their two-dimensional real transforms.
  *
- * Shared memory holds CB channels of one tile. A row is TX reals; after its transform the same words hold TX/2 complex values,
- * real parts first, then imaginary parts, so the rows can be transformed in place and every access of a warp meets 32 banks:
- *   rows     thread = (channel, row l with row l + half): pitch = TX + 1 words is odd
- *   columns  thread = (kx, channel), channel fastest:     channel stride is 32/CB modulo 32
- * Two real rows ride in one complex transform and are told apart by its symmetry: with U = F(a + ib),
- * F(a)[k] = (U[k] + conj U[-k]) / 2 and F(b)[k] = (U[k] - conj U[-k]) / 2i, all inside the thread's registers. The halves are
- * left out in the row pass; the weights' scale makes up for them. Slot kx = 0 carries F[0] + i F[TX/2], both real.
+ * Shared memory holds CB channels of one tile. A row is TX reals; after its transform the same words hold TX/2 complex values, so
+ * rows are transformed in place. A thread takes two rows, l and l + half, as real and imaginary part of one complex transform, and
+ * tells them apart by symmetry: with U = F(a + ib), F(a)[k] = (U[k] + conj U[-k]) / 2 and F(b)[k] = (U[k] - conj U[-k]) / 2i, all
+ * inside its registers. The halves are left out; the inverse's scale makes up for them. Slot kx = 0 carries F[0] + i F[TX/2], which
+ * are both real.
  *
- * Sides above 32 are shared by two threads after a radix-2 step (decimation in frequency: thread j makes the outputs 2m + j, both
- * read all T inputs): half the registers, twice the warps. Mirrored outputs k and T - k stay with one thread.
+ * Banks: a row's pitch is an odd multiple of 4 words, so that eight threads' 16-byte accesses to eight rows meet 32 banks; the
+ * channel stride is 32/CB modulo 32, so that a column pass with lanes (channel, kx), channel fastest, meets 32 banks by 8 bytes.
+ *
+ * A side above 64 does not fit the registers of one thread: two threads do T/2 points each after a radix-2 step (decimation in
+ * frequency: thread j makes the outputs 2m + j, both read all T inputs). Mirrored outputs k and T - k stay with one thread.
  */
 #ifndef CV_CUDA_FFT_TILE_CUH
 #define CV_CUDA_FFT_TILE_CUH
@@ -23,9 +24,6 @@
 #define CV_MIDDLE_SIDES(X) CV_SMALL_SIDES(X) X(36) X(40) X(48) X(54) X(56) X(60) X(64)
 #define CV_LARGE_SIDES(X) X(16) X(32) X(48) X(64) X(72) X(80) X(96) X(112) X(128)
 #endif
-#ifndef CV_SPLIT_ABOVE
-#define CV_SPLIT_ABOVE 32
-#endif
 
 /* A kernel's class by the larger side, the threads it is built for, and the blocks that should fit a multiprocessor then. */
 __host__ __device__ inline int cv_tile_class(int ty, int tx)
@@ -33,27 +31,25 @@ __host__ __device__ inline int cv_tile_class(int ty, int tx)
     const int side = ty > tx ? ty : tx;
     return side <= 32 ? 0 : side <= 64 ? 1 : 2;
 }
-#define CV_THREADS(CLASS) (CLASS == 0 ? 128 : 256)
-#ifndef CV_BLOCKS
-#define CV_BLOCKS(CLASS) (CLASS == 0 ? 5 : CLASS == 1 ? 2 : 1)
-#endif
+#define CV_THREADS(CLASS) ((CLASS) == 2 ? 256 : 128)
+#define CV_BLOCKS(CLASS) ((CLASS) == 0 ? 5 : (CLASS) == 1 ? 3 : 1)
 /* Shared memory that a block of a class may ask for. */
-constexpr int CV_SHARED_LIMIT = 140 * 1024;
+constexpr int CV_SHARED_LIMIT = 144 * 1024;
 
 template <int T> struct cv_side {
-    static constexpr int SPLIT = T > CV_SPLIT_ABOVE ? 2 : 1, H = T / SPLIT;
+    static constexpr int SPLIT = T > 64 ? 2 : 1, H = T / SPLIT;
 };
 
-/* Threads of a block: one for each share of a line, at most what the class has; the halves of a split line in different warps. */
+/* Threads of a block: one for each share of a line, at most what the class has; the shares of a split line in different warps. */
 inline int cv_tile_threads(int ty, int tx, int cb)
 {
-    const int side = ty > tx ? ty : tx, limit = cv_tile_class(ty, tx) == 0 ? 128 : 256, tasks = cb * side / (side > CV_SPLIT_ABOVE ? 1 : 2);
-    const int threads = (tasks + 63) / 64 * 64;
+    const int side = ty > tx ? ty : tx, limit = CV_THREADS(cv_tile_class(ty, tx));
+    const int threads = (cb * side / (side > 64 ? 1 : 2) + 63) / 64 * 64;
     return threads < limit ? threads : limit;
 }
 
-/* The tasks of a pass: line, and share j of it. Both shares of a line come in the same round, so that all of a round can read a
- * line before any writes it. */
+/* The lines of a pass that a thread takes, and which share j of them. Both shares of a line come in the same round, so that all of
+ * a round can read before any writes. */
 template <int T> struct cv_tasks {
     static constexpr int SPLIT = cv_side<T>::SPLIT;
     int step, j, first;
@@ -71,7 +67,9 @@ struct cv_pitch {
 };
 __host__ __device__ inline cv_pitch cv_tile_pitch(int rows, int tx, int cb)
 {
-    cv_pitch t = {tx + 1, (rows * (tx + 1) + 31) / 32 * 32 + (cb == 1 ? 0 : 32 / cb)};
+    cv_pitch t;
+    t.row = (tx + 3) / 4 * 4 + ((tx + 3) / 4 % 2 ? 0 : 4);
+    t.chan = (rows * t.row + 31) / 32 * 32 + (cb == 1 ? 0 : cb > 8 ? 4 : 32 / cb);
     return t;
 }
 
@@ -89,7 +87,8 @@ CV_HD void cv_pack(float2 &a, float2 &b)
     b = cv_c(s.x + t.y, t.x - s.y);
 }
 
-/* This thread's share of a T-point transform of at(0) .. at(T-1): on return v[m] is output SPLIT * m + j. */
+/* This thread's share of a T-point transform of at(0) .. at(T-1): on return v[m] is input m of the H-point transform that makes
+ * the outputs SPLIT * m + j. */
 template <int T, class At> __device__ __forceinline__ void cv_gather(float2 *v, int j, At at)
 {
     constexpr int H = cv_side<T>::H;
@@ -132,9 +131,116 @@ __device__ __forceinline__ void cv_mirrors(int j, Pair pair, Zero zero, Half hal
     }
 }
 
-/* Rows, real to complex, in place. Returns the largest magnitude this thread saw in its channel, NaN if there was one. */
-template <int T>
+/* N words of a row, 16 bytes at a time; reading may run into the row's padding, writing ends with 8 bytes where N asks for it. */
+template <int N> __device__ __forceinline__ void cv_read_row(float *v, const float *row)
+{
+#pragma unroll
+    for (int i = 0; i < N; i += 4) {
+        const float4 q = *(const float4 *)(row + i);
+        const float four[4] = {q.x, q.y, q.z, q.w};
+#pragma unroll
+        for (int e = 0; e < 4; e++)
+            if (i + e < N)
+                v[i + e] = four[e];
+    }
+}
+template <int N> __device__ __forceinline__ void cv_write_row(float *row, const float *v)
+{
+#pragma unroll
+    for (int i = 0; i + 4 <= N; i += 4)
+        *(float4 *)(row + i) = make_float4(v[i], v[i + 1], v[i + 2], v[i + 3]);
+    if (N % 4)
+        *(float2 *)(row + N - 2) = make_float2(v[N - 2], v[N - 1]);
+}
+
+__device__ __forceinline__ float cv_max_nan(float a, float b)
+{
+    float r;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(fabsf(b)));
+    return r;
+}
+
+/* Rows, real to complex, in place; HALF: only the first T/2 columns are not zero. Raises largest[channel] to the largest magnitude
+ * seen, as the bits of a float; a NaN is the largest of all. */
+template <int T, bool HALF>
 __device__ __forceinline__ void cv_rows_forward(float *tile, cv_pitch pitch, int rows, int cb, unsigned *largest)
+{
+    constexpr int SPLIT = cv_side<T>::SPLIT, H = cv_side<T>::H, LIVE = HALF ? T / 2 : T;
+    const int half = (rows + 1) / 2, lines = cb * half;
+    const cv_tasks<T> mine;
+    const int j = mine.j;
+    for (int base = 0; base < lines; base += mine.step) {
+        const int line = base + mine.first, chan = line / half, l = line - chan * half;
+        const bool live = line < lines, both = l + half < rows;
+        float *a = tile + chan * pitch.chan + l * pitch.row, *b = both ? a + half * pitch.row : a;
+        float2 v[H];
+        if (live) {
+            float top = 0.0f;
+            if constexpr (SPLIT == 1) {
+                float re[LIVE], im[LIVE];
+                cv_read_row<LIVE>(re, a);
+                cv_read_row<LIVE>(im, b);
+#pragma unroll
+                for (int i = 0; i < LIVE; i++) {
+                    v[i] = cv_c(re[i], im[i]);
+                    top = cv_max_nan(cv_max_nan(top, re[i]), im[i]);
+                }
+            } else {
+                cv_gather<T>(v, j, [&](int i) {
+                    const float2 z = cv_c(a[i], b[i]);
+                    top = cv_max_nan(cv_max_nan(top, z.x), z.y);
+                    return z;
+                });
+            }
+            atomicMax(largest + chan, __float_as_uint(top) & 0x7fffffffu);
+        }
+        if (SPLIT > 1)
+            __syncthreads();
+        if (!live)
+            continue;
+        if constexpr (HALF && SPLIT == 1)
+            cv_dft_half<H>::run(v);
+        else
+            cv_dft<H>::run(v);
+        if constexpr (SPLIT == 1) {
+            float s[T], t[T];
+            s[0] = 2.0f * v[0].x, s[1] = 2.0f * v[T / 2].x;
+            t[0] = 2.0f * v[0].y, t[1] = 2.0f * v[T / 2].y;
+#pragma unroll
+            for (int k = 1; k < T / 2; k++) {
+                cv_unpack(v[k], v[T - k]);
+                s[2 * k] = v[k].x, s[2 * k + 1] = v[k].y;
+                t[2 * k] = v[T - k].x, t[2 * k + 1] = v[T - k].y;
+            }
+            cv_write_row<T>(a, s);
+            if (both)
+                cv_write_row<T>(b, t);
+        } else {
+            float2 *s = (float2 *)a, *t = (float2 *)b;
+            cv_mirrors<T>(
+                j,
+                [&](int m, int mirror) {
+                    cv_unpack(v[m], v[mirror]);
+                    s[SPLIT * m + j] = v[m];
+                    if (both)
+                        t[SPLIT * m + j] = v[mirror];
+                },
+                [&](int m) {
+                    a[0] = 2.0f * v[m].x;
+                    if (both)
+                        b[0] = 2.0f * v[m].y;
+                },
+                [&](int m) {
+                    a[1] = 2.0f * v[m].x;
+                    if (both)
+                        b[1] = 2.0f * v[m].y;
+                });
+        }
+    }
+}
+
+/* Rows, complex to real, in place: row l and row l + half of the result are real and imaginary part of one inverse. */
+template <int T> __device__ __forceinline__ void cv_rows_inverse(float *tile, cv_pitch pitch, int rows, int cb)
 {
     constexpr int SPLIT = cv_side<T>::SPLIT, H = cv_side<T>::H;
     const int half = (rows + 1) / 2, lines = cb * half;
@@ -146,85 +252,57 @@ __device__ __forceinline__ void cv_rows_forward(float *tile, cv_pitch pitch, int
         float *a = tile + chan * pitch.chan + l * pitch.row, *b = both ? a + half * pitch.row : a;
         float2 v[H];
         if (live) {
-            float top = 0.0f;
-            cv_gather<T>(v, j, [&](int i) {
-                float2 z = cv_c(a[i], b[i]);
-                asm("max.NaN.f32 %0, %0, %1;" : "+f"(top) : "f"(fabsf(z.x)));
-                asm("max.NaN.f32 %0, %0, %1;" : "+f"(top) : "f"(fabsf(z.y)));
-                return z;
-            });
-            atomicMax(largest + chan, __float_as_uint(top) & 0x7fffffffu);
+            /* real and imaginary part exchanged: an inverse */
+            if constexpr (SPLIT == 1) {
+                float s[T], t[T];
+                cv_read_row<T>(s, a);
+                cv_read_row<T>(t, b);
+                v[0] = cv_c(t[0], s[0]);
+                v[T / 2] = cv_c(t[1], s[1]);
+#pragma unroll
+                for (int k = 1; k < T / 2; k++) {
+                    float2 p = cv_c(s[2 * k], s[2 * k + 1]), q = cv_c(t[2 * k], t[2 * k + 1]);
+                    cv_pack(p, q);
+                    v[k] = cv_c(p.y, p.x);
+                    v[T - k] = cv_c(q.y, q.x);
+                }
+            } else {
+                cv_gather<T>(v, j, [&](int i) {
+                    if (i == 0 || i == T / 2)
+                        return cv_c(b[i != 0], a[i != 0]);
+                    const int k = i < T / 2 ? i : T - i;
+                    float2 p = ((const float2 *)a)[k], q = ((const float2 *)b)[k];
+                    cv_pack(p, q);
+                    return i < T / 2 ? cv_c(p.y, p.x) : cv_c(q.y, q.x);
+                });
+            }
         }
         if (SPLIT > 1)
             __syncthreads();
         if (!live)
             continue;
         cv_dft<H>::run(v);
-        cv_mirrors<T>(
-            j,
-            [&](int m, int mirror) {
-                cv_unpack(v[m], v[mirror]);
-                const int k = SPLIT * m + j;
-                a[k] = v[m].x;
-                a[k + T / 2] = v[m].y;
-                if (both) {
-                    b[k] = v[mirror].x;
-                    b[k + T / 2] = v[mirror].y;
-                }
-            },
-            [&](int m) {
-                a[0] = 2.0f * v[m].x;
-                if (both)
-                    b[0] = 2.0f * v[m].y;
-            },
-            [&](int m) {
-                a[T / 2] = 2.0f * v[m].x;
-                if (both)
-                    b[T / 2] = 2.0f * v[m].y;
-            });
-    }
-}
-
-/* Rows, complex to real, in place: row l and row l + half of the result are real and imaginary part of one inverse. */
-template <int T> __device__ __forceinline__ void cv_rows_inverse(float *tile, cv_pitch pitch, int rows, int cols, int cb)
-{
-    constexpr int SPLIT = cv_side<T>::SPLIT, H = cv_side<T>::H;
-    const int half = (rows + 1) / 2, lines = cb * half;
-    const cv_tasks<T> mine;
-    const int j = mine.j;
-    for (int base = 0; base < lines; base += mine.step) {
-        const int line = base + mine.first, chan = line / half, l = line - chan * half;
-        const bool live = line < lines, both = l + half < rows;
-        float *a = tile + chan * pitch.chan + l * pitch.row, *b = both ? a + half * pitch.row : a;
-        float2 v[H];
-        if (live)
-            cv_gather<T>(v, j, [&](int i) {
-                if (i == 0 || i == T / 2)
-                    return cv_c(b[i], a[i]);
-                const int k = i < T / 2 ? i : T - i;
-                float2 s = cv_c(a[k], a[k + T / 2]), t = cv_c(b[k], b[k + T / 2]);
-                cv_pack(s, t);
-                return i < T / 2 ? cv_c(s.y, s.x) : cv_c(t.y, t.x); /* exchanged: an inverse */
-            });
-        if (SPLIT > 1)
-            __syncthreads();
-        if (!live)
-            continue;
-        cv_dft<H>::run(v);
+        if constexpr (SPLIT == 1) {
+            float s[T], t[T];
 #pragma unroll
-        for (int m = 0; m < H; m++) {
-            const int i = SPLIT * m + j;
-            if (i < cols) {
-                a[i] = v[m].y;
+            for (int i = 0; i < T; i++)
+                s[i] = v[i].y, t[i] = v[i].x;
+            cv_write_row<T>(a, s);
+            if (both)
+                cv_write_row<T>(b, t);
+        } else {
+#pragma unroll
+            for (int m = 0; m < H; m++) {
+                a[SPLIT * m + j] = v[m].y;
                 if (both)
-                    b[i] = v[m].x;
+                    b[SPLIT * m + j] = v[m].x;
             }
         }
     }
 }
 
-/* Calls f(side) with the side as a compile-time constant. A kernel is built for three classes of tiles, by the larger side: to 32
- * (few registers), to 64, and above, where the smaller side must be among the few of CV_LARGE_SIDES. */
+/* Calls f(side) with the side as a compile-time constant. A kernel is built for the three classes of tiles; in the last the smaller
+ * side must be among the few of CV_LARGE_SIDES. */
 template <int T> struct cv_const_side {
     static constexpr int value = T;
 };
