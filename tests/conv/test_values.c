@@ -51,11 +51,14 @@ static void tf32_canary_identity(void **state)
 
 static void near_difference(test_case *c, const convoy_engine_info *engine, const convoy_plan_info *info, void *user)
 {
-    (void)info, (void)user;
-    for (int64_t o = 0; o < c->outputs; o++)
-        if (*y_flat(c, o) != 0x1p-12f && *y_flat(c, o) != 0x1p-12f + 0x1p-24f)
-            fail_msg("%s: output %lld is %.9g, expected 2^-12 (+ 2^-24)", engine->name, (long long)o,
-                     (double)*y_flat(c, o));
+    (void)user;
+    /* a transform owes its norm-wise bound only; TF32 would miss by 2^-12 */
+    const double slack = info->error_bound_kind ? 0x1p-20 : 0.0;
+    for (int64_t o = 0; o < c->outputs; o++) {
+        const double y = (double)*y_flat(c, o);
+        if (y != 0x1p-12 + 0x1p-24 && !(fabs(y - 0x1p-12) <= slack))
+            fail_msg("%s: output %lld is %.9g, expected 2^-12 (+ 2^-24)", engine->name, (long long)o, y);
+    }
 }
 
 static void tf32_canary_difference(void **state)

@@ -140,22 +140,34 @@ __global__ void __launch_bounds__(32 * WK *WT, FIT) cv_product_kernel(const __gr
                 }
     };
     auto store = [&](bool only) {
+        bool has_k[MT][2];
 #pragma unroll
         for (int m = 0; m < MT; m++)
 #pragma unroll
-            for (int n = 0; n < NT; n++)
+            for (int half = 0; half < 2; half++)
+                has_k[m][half] = wk + m * 16 + octet + half * 8 < live_k;
+        float2 *to = y + (int64_t)(wt + quad * 2) * g.nk + wk + octet;
+        const int64_t jump = (int64_t)7 * g.nk;
 #pragma unroll
-                for (int i = 0; i < 4; i++) {
-                    const int k = wk + m * 16 + octet + (i / 2) * 8, t = wt + n * 8 + quad * 2 + i % 2;
-                    float2 v = {sum[0][m][n][i] + sum[2][m][n][i], sum[0][m][n][i] + sum[1][m][n][i]};
-                    if (!only) {
-                        const float2 old = ((const float2 *)(kept + ((m * NT + n) * 2 + i / 2) * S::THREADS))[i % 2];
-                        v.x += old.x;
-                        v.y += old.y;
+        for (int n = 0; n < NT; n++, to += jump)
+#pragma unroll
+            for (int e = 0; e < 2; e++, to += e == 1 ? g.nk : 0) {
+                const bool has_t = wt + n * 8 + quad * 2 + e < live_t;
+#pragma unroll
+                for (int m = 0; m < MT; m++)
+#pragma unroll
+                    for (int half = 0; half < 2; half++) {
+                        const int i = half * 2 + e;
+                        float2 v = {sum[0][m][n][i] + sum[2][m][n][i], sum[0][m][n][i] + sum[1][m][n][i]};
+                        if (!only) {
+                            const float2 old = ((const float2 *)(kept + ((m * NT + n) * 2 + half) * S::THREADS))[e];
+                            v.x += old.x;
+                            v.y += old.y;
+                        }
+                        if (has_t && has_k[m][half])
+                            to[m * 16 + half * 8] = v;
                     }
-                    if (k < live_k && t < live_t)
-                        y[(int64_t)t * g.nk + k] = v;
-                }
+            }
     };
 
 #pragma unroll

@@ -1,4 +1,4 @@
-/* Shared-memory limits of all kernels, raised once a device. */
+/* Shared-memory limits of all kernels, raised once a device; and w's packed copy. */
 #include <cuda_runtime.h>
 
 #include "spectral.h"
@@ -17,4 +17,21 @@ extern "C" int cv_spectral_setup(void)
         if (int e = part())
             return e;
     return cudaSuccess;
+}
+
+/* copy[k][c][r][s] = w[k, c, r, s]. */
+static __global__ void pack_kernel(const __grid_constant__ cv_spectral g, float *copy)
+{
+    const int64_t points = (int64_t)g.r * g.s, count = g.k * g.cg * points;
+    for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < count; i += (int64_t)gridDim.x * blockDim.x) {
+        const int64_t kc = i / points, point = i - kc * points, k = kc / g.cg, r = point / g.s;
+        copy[i] = g.weight[k * g.ws[0] + (kc - k * g.cg) * g.ws[1] + r * g.ws[2] + (point - r * g.s) * g.ws[3]];
+    }
+}
+
+extern "C" int cv_spectral_pack(const cv_spectral *g, float *copy, void *stream)
+{
+    const int64_t blocks = ((int64_t)g->k * g->cg * g->r * g->s + 255) / 256;
+    pack_kernel<<<(unsigned)(blocks < 16384 ? blocks : 16384), 256, 0, (cudaStream_t)stream>>>(*g, copy);
+    return cudaGetLastError();
 }

@@ -67,6 +67,8 @@ void cv_spectral_product_shape(int shape, int *outputs, int *tiles);
 
 /* Each launcher only enqueues and returns a cudaError_t. The first launch on a device must come after cv_spectral_setup there. */
 int cv_spectral_setup(void);
+/* w with its strides to a packed copy. */
+int cv_spectral_pack(const cv_spectral *g, float *copy, void *stream);
 int cv_spectral_forward(const cv_spectral *g, int what, void *stream);
 int cv_spectral_product(const cv_spectral *g, int shape, void *stream);
 int cv_spectral_inverse(const cv_spectral *g, void *stream);

@@ -3,16 +3,15 @@
 #include <math.h>
 #include <string.h>
 
-#define ALIGN 256
-
 const int cv_spectral_sides[] = {16, 20, 24, 28, 32, 36, 40, 48, 54, 56, 60, 64, 72, 80, 96, 112, 128, 0};
 
-enum { PHASE_X, PHASE_W, PHASE_PRODUCT, PHASE_INVERSE };
-
-static size_t round_up(size_t a, size_t b)
+/* Blocks of the workspace and of prepared weights start at multiples of 256 bytes. */
+static size_t round_up(size_t bytes)
 {
-    return (a + b - 1) / b * b;
+    return (bytes + 255) / 256 * 256;
 }
+
+enum { PHASE_X, PHASE_W, PHASE_PRODUCT, PHASE_INVERSE };
 
 static int has_side(int side, int largest)
 {
@@ -54,7 +53,7 @@ static int choose_shape(int outputs, int tiles, double *waste)
         cv_spectral_product_shape(i, &bk, &bt);
         const int nk = (outputs + bk - 1) / bk, nt = (tiles + bt - 1) / bt;
         const double work = (double)nk * bk * nt * bt / ((double)outputs * tiles);
-        const double reads = (double)nt / bt * 0 + 0.02 * (nk * nt);    /* operands fetched again for every block of a bin */
+        const double reads = 0.02 * nk * nt;    /* operands fetched again for every block of a bin */
         if (work + reads < least * 0.999) {
             least = work + reads;
             best = i;
@@ -110,18 +109,15 @@ static int fit(cv_spectral_plan *p, size_t limit)
 {
     cv_spectral *g = &p->g;
     const size_t point = 8 * (size_t)g->bins;
-    const int wblocks = (g->cgp + g->cb - 1) / g->cb;
+    const size_t wblocks = (size_t)cv_spectral_wblocks(g);
     const size_t outputs = p->groups > 1 ? (size_t)p->group_step * g->kg : (size_t)p->k_step;
     const size_t channels = (size_t)p->group_step * g->cgp, xblocks = (channels + g->cb - 1) / g->cb;
-    p->wf_bytes = p->prepared ? 0 : round_up(point * outputs * g->cgp, ALIGN);
-    p->flag_bytes = p->prepared ? 0 : round_up(outputs * wblocks, ALIGN);
-    p->xf_bytes = p->yf_bytes = 0;
-    if (!p->depthwise) {
-        p->xf_bytes = round_up(point * p->tile_step * channels, ALIGN);
-        p->yf_bytes = round_up(point * p->tile_step * outputs, ALIGN);
-        p->flag_bytes += round_up(p->tile_step * xblocks, ALIGN);
-    }
-    p->workspace_bytes = p->xf_bytes + p->yf_bytes + p->wf_bytes + p->flag_bytes;
+    p->wf_bytes = p->prepared ? 0 : round_up(point * outputs * g->cgp);
+    p->wflag_bytes = p->prepared ? 0 : round_up(outputs * wblocks);
+    p->xf_bytes = p->depthwise ? 0 : round_up(point * p->tile_step * channels);
+    p->yf_bytes = p->depthwise ? 0 : round_up(point * p->tile_step * outputs);
+    p->xflag_bytes = p->depthwise ? 0 : round_up(p->tile_step * xblocks);
+    p->workspace_bytes = p->xf_bytes + p->yf_bytes + p->wf_bytes + p->wflag_bytes + p->xflag_bytes;
     return p->workspace_bytes <= limit;
 }
 
@@ -161,12 +157,16 @@ int cv_spectral_make_plan(const cv_spectral *base, int groups, int ty, int tx, s
     g->scale = 1.0f / (4.0f * (float)ty * (float)tx);
     g->cgp = p.depthwise ? 1 : (g->cg + 1) / 2 * 2;
     g->ng = groups;
-    const int wblocks = (g->cgp + g->cb - 1) / g->cb;
-    p.weights_bytes = round_up((size_t)8 * g->bins * g->k * g->cgp, ALIGN) + round_up((size_t)g->k * wblocks, ALIGN);
+    const int wblocks = cv_spectral_wblocks(g);
+    p.weights_flags_at = round_up((size_t)8 * g->bins * g->k * g->cgp);
+    p.weights_copy_at = p.weights_flags_at + round_up((size_t)g->k * wblocks);
+    p.weights_bytes = p.weights_copy_at + round_up((size_t)4 * g->k * g->cg * g->r * g->s);
 
+    /* uncut if that fits; else all pairs of halvings that do, and the cheapest of them */
     best.seconds = INFINITY;
-    for (int tile_cuts = 1; tile_cuts <= 2 * p.all_tiles && tile_cuts < 1 << 20; tile_cuts *= 2)
-        for (int k_cuts = 1; k_cuts <= 2 * g->k && k_cuts < 1 << 20; k_cuts *= 2) {
+    int done = 0;
+    for (int tile_cuts = 1; !done && tile_cuts <= 2 * p.all_tiles && tile_cuts < 1 << 20; tile_cuts *= 2)
+        for (int k_cuts = 1; !done && k_cuts <= 2 * g->k && k_cuts < 1 << 20; k_cuts *= 2) {
             p.tile_step = (p.all_tiles + tile_cuts - 1) / tile_cuts;
             p.group_step = groups > 1 ? (groups + k_cuts - 1) / k_cuts : 1;
             p.k_step = groups > 1 ? p.group_step * g->kg : (g->k + k_cuts - 1) / k_cuts;
@@ -177,82 +177,10 @@ int cv_spectral_make_plan(const cv_spectral *base, int groups, int ty, int tx, s
             predict(&p, machine);
             if (p.seconds < best.seconds)
                 best = p;
+            done = tile_cuts == 1 && k_cuts == 1;
         }
     if (!(best.seconds < INFINITY))
         return -1;
     *plan = best;
     return 0;
-}
-
-/* A depthwise kernel has one channel, so a block needs room for one only. */
-static int transform(const cv_spectral *g, int what, void *stream)
-{
-    cv_spectral one = *g;
-    if (g->cgp == 1)
-        one.cb = 1;
-    return cv_spectral_forward(&one, what, stream);
-}
-
-static int smaller(int a, int b)
-{
-    return a < b ? a : b;
-}
-
-int cv_spectral_prepare(const cv_spectral_plan *plan, const float *weight, void *prepared, void *stream)
-{
-    cv_spectral g = plan->g;
-    const int wblocks = (g.cgp + g.cb - 1) / g.cb;
-    g.weight = weight;
-    g.wf = (float *)prepared;
-    g.wflag = (uint8_t *)prepared + plan->weights_bytes - round_up((size_t)g.k * wblocks, ALIGN);
-    g.k0 = g.wk0 = 0;
-    g.nk = g.wrows = g.k;
-    return transform(&g, CV_FORWARD_W, stream);
-}
-
-int cv_spectral_run(const cv_spectral_plan *plan, const float *x, const float *weight, const void *prepared, const float *bias,
-                    float *y, void *workspace, void *stream)
-{
-    cv_spectral g = plan->g;
-    const int wblocks = (g.cgp + g.cb - 1) / g.cb, many = plan->groups > 1;
-    char *at = workspace;
-    int e = 0;
-    g.x = x, g.weight = weight, g.bias = bias, g.y = y;
-    g.xf = (float *)at, at += plan->xf_bytes;
-    g.yf = (float *)at, at += plan->yf_bytes;
-    g.wf = (float *)at, at += plan->wf_bytes;
-    g.wflag = (uint8_t *)at;
-    g.xflag = g.wflag + (plan->prepared ? 0 : round_up((size_t)plan->k_step * wblocks, ALIGN));
-    if (plan->prepared) {
-        g.wf = (float *)(uintptr_t)prepared;
-        g.wflag = (uint8_t *)g.wf + plan->weights_bytes - round_up((size_t)g.k * wblocks, ALIGN);
-    }
-
-    for (int g0 = 0; g0 < plan->groups; g0 += plan->group_step)
-        for (int tile0 = 0; tile0 < plan->all_tiles; tile0 += plan->tile_step) {
-            const int k_first = many ? g0 * g.kg : 0;
-            const int k_end = many ? smaller(plan->groups, g0 + plan->group_step) * g.kg : g.k;
-            g.tile0 = tile0;
-            g.tiles = smaller(plan->tile_step, plan->all_tiles - tile0);
-            g.g0 = g0, g.ng = smaller(plan->group_step, plan->groups - g0);
-            for (int k0 = k_first; k0 < k_end; k0 += plan->k_step) {
-                const int first = k0 == k_first, last_cut = plan->k_step >= k_end - k_first;
-                int what = first && !plan->depthwise ? CV_FORWARD_X : 0;
-                g.k0 = k0, g.nk = smaller(plan->k_step, k_end - k0);
-                g.wk0 = plan->prepared ? k0 : 0;
-                g.wrows = plan->prepared ? g.k : g.nk;
-                if (!plan->prepared && !(last_cut && tile0 > 0))
-                    what |= CV_FORWARD_W;
-                if (what && (e = transform(&g, what, stream)))
-                    return e;
-                if (plan->depthwise) {
-                    if ((e = cv_spectral_depthwise(&g, stream)))
-                        return e;
-                    continue;
-                }
-                if ((e = cv_spectral_product(&g, plan->shape, stream)) || (e = cv_spectral_inverse(&g, stream)))
-                    return e;
-            }
-        }
-    return e;
 }

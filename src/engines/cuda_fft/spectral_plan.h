@@ -27,8 +27,10 @@ typedef struct cv_spectral_plan {
     int groups, all_tiles;
     int depthwise, shape;
     int group_step, tile_step, k_step;      /* sizes of a pass */
-    size_t xf_bytes, yf_bytes, wf_bytes, flag_bytes;
-    size_t workspace_bytes, weights_bytes;  /* weights_bytes: what prepared weights take */
+    size_t xf_bytes, yf_bytes, wf_bytes, wflag_bytes, xflag_bytes;    /* the workspace's parts, in this order */
+    size_t workspace_bytes;
+    /* Prepared weights: spectra, flags, and a packed copy of w for the direct sum. */
+    size_t weights_flags_at, weights_copy_at, weights_bytes;
     int prepared;              /* weights come prepared: none of theirs in the workspace */
     double seconds;            /* predicted */
     double phase_bytes[4], phase_seconds[4];    /* x, w, product, inverse */
@@ -39,9 +41,12 @@ typedef struct cv_spectral_plan {
 int cv_spectral_make_plan(const cv_spectral *base, int groups, int ty, int tx, size_t limit, int prepared,
                           const cv_spectral_machine *machine, cv_spectral_plan *plan);
 
-/* Enqueue. prepared is NULL unless plan->prepared. Return a cudaError_t. */
+/* Called after each launch with the phase that it was: 0 x and w, 1 w alone, 2 product, 3 inverse (or all of a depthwise tile). */
+typedef void (*cv_spectral_mark)(void *user, int phase);
+
+/* Enqueue. prepared is NULL unless plan->prepared; mark may be NULL. Return a cudaError_t. */
 int cv_spectral_run(const cv_spectral_plan *plan, const float *x, const float *weight, const void *prepared, const float *bias,
-                    float *y, void *workspace, void *stream);
+                    float *y, void *workspace, void *stream, cv_spectral_mark mark, void *user);
 int cv_spectral_prepare(const cv_spectral_plan *plan, const float *weight, void *prepared, void *stream);
 
 #ifdef __cplusplus
