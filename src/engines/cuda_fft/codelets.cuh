@@ -3,9 +3,9 @@
  *
  *     v[k] <- sum over j of v[j] e^(-2 pi i jk / N),  natural order in and out, unscaled
  *
- * Coprime factors are split by the Good-Thomas map, which needs no twiddles; its index maps are compile-time constants and cost
- * nothing, because a register has no address. Equal primes are split by Cooley-Tukey with twiddles as immediate operands.
- * The inverse is the same code with real and imaginary parts exchanged by the caller.
+ * Coprime factors are split by the Good-Thomas map, which needs no twiddles; its index maps are compile-time constants
+ * and cost nothing, because a register has no address. Equal primes are split by Cooley-Tukey with twiddles as
+ * immediate operands. The inverse is the same code with real and imaginary parts exchanged by the caller.
  *
  * Registers: 2N for the data and about 20 more. N = 64: 1,150 instructions, N = 32: 470.
  * Everything is __host__ __device__ so that the tests run it without a GPU.
@@ -24,7 +24,8 @@ struct float2 {
 #endif
 #define CV_HD __host__ __device__ __forceinline__
 
-/* sine of 2 pi j / n for |2 pi j / n| <= pi/4 by its series, then the other octants by symmetry: exact to double rounding. */
+/* sine of 2 pi j / n for |2 pi j / n| <= pi/4 by its series, then the other octants by symmetry: exact to double
+ * rounding. */
 __host__ __device__ constexpr double cv_sin_octant(double a)
 {
     double term = a, sum = a;
@@ -47,16 +48,16 @@ __host__ __device__ constexpr double cv_cos_turn(int j, int n)
 {
     j %= n;
     if (2 * j > n)
-        j = n - j;                        /* cos is even */
+        j = n - j; /* cos is even */
     if (4 * j > n)
-        return -cv_cos_turn(n - 2 * j, 2 * n);    /* cos(pi - a) = -cos a */
+        return -cv_cos_turn(n - 2 * j, 2 * n); /* cos(pi - a) = -cos a */
     if (8 * j > n)
         return cv_sin_octant(6.283185307179586476925 * (n - 4 * j) / (4.0 * n));
     return cv_cos_octant(6.283185307179586476925 * j / n);
 }
 __host__ __device__ constexpr double cv_sin_turn(int j, int n)
 {
-    return cv_cos_turn(((4 * j - n) % (4 * n) + 4 * n) % (4 * n), 4 * n);    /* cos(a - pi/2) */
+    return cv_cos_turn(((4 * j - n) % (4 * n) + 4 * n) % (4 * n), 4 * n); /* cos(a - pi/2) */
 }
 
 /* e^(-2 pi i j / N) for j = 0 .. N-1. A local constexpr table folds into immediates once loops are unrolled. */
@@ -78,28 +79,21 @@ CV_HD float2 cv_c(float x, float y)
     float2 z = {x, y};
     return z;
 }
-CV_HD float2 operator+(float2 a, float2 b)
-{
-    return cv_c(a.x + b.x, a.y + b.y);
-}
-CV_HD float2 operator-(float2 a, float2 b)
-{
-    return cv_c(a.x - b.x, a.y - b.y);
-}
+CV_HD float2 operator+(float2 a, float2 b) { return cv_c(a.x + b.x, a.y + b.y); }
+CV_HD float2 operator-(float2 a, float2 b) { return cv_c(a.x - b.x, a.y - b.y); }
 CV_HD float2 cv_cmul(float2 a, float c, float s) /* a (c + is) */
 {
     return cv_c(__builtin_fmaf(-a.y, s, a.x * c), __builtin_fmaf(a.y, c, a.x * s));
 }
-CV_HD float2 cv_mul_minus_i(float2 a)
-{
-    return cv_c(a.y, -a.x);
-}
+CV_HD float2 cv_mul_minus_i(float2 a) { return cv_c(a.y, -a.x); }
 CV_HD float2 cv_axpy(float s, float2 a, float2 b) /* sa + b */
 {
     return cv_c(__builtin_fmaf(s, a.x, b.x), __builtin_fmaf(s, a.y, b.y));
 }
 
-/* Leaves ------------------------------------------------------------------------------------------------------------------- */
+/* Leaves
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 
 CV_HD void cv_dft2(float2 *v)
 {
@@ -121,8 +115,8 @@ CV_HD void cv_dft8(float2 *v)
     float2 e[4] = {v[0], v[2], v[4], v[6]}, o[4] = {v[1], v[3], v[5], v[7]};
     cv_dft4(e);
     cv_dft4(o);
-    float2 o1 = cv_c(o[1].x + o[1].y, o[1].y - o[1].x);     /* o1 (1 - i) */
-    float2 o3 = cv_c(o[3].y - o[3].x, -o[3].x - o[3].y);    /* o3 (-1 - i) */
+    float2 o1 = cv_c(o[1].x + o[1].y, o[1].y - o[1].x);  /* o1 (1 - i) */
+    float2 o3 = cv_c(o[3].y - o[3].x, -o[3].x - o[3].y); /* o3 (-1 - i) */
     float2 o2 = cv_mul_minus_i(o[2]);
     v[0] = e[0] + o[0];
     v[4] = e[0] - o[0];
@@ -160,7 +154,8 @@ template <int P> CV_HD void cv_dft_prime(float2 *v)
     }
 }
 
-/* Composition -------------------------------------------------------------------------------------------------------------- */
+/* Composition
+ * -------------------------------------------------------------------------------------------------------------- */
 
 __host__ __device__ constexpr int cv_prime_part(int n, int p) /* the largest power of p that divides n */
 {
@@ -169,8 +164,8 @@ __host__ __device__ constexpr int cv_prime_part(int n, int p) /* the largest pow
         q *= p;
     return q;
 }
-/* The first factor: the power of two if another factor is left, else the power of three, and so on; a pure power is cut at its
- * middle, near 8. */
+/* The first factor: the power of two if another factor is left, else the power of three, and so on; a pure power is cut
+ * at its middle, near 8. */
 __host__ __device__ constexpr int cv_first_factor(int n)
 {
     for (int p = 2; p <= 7; p++) {
@@ -235,9 +230,10 @@ template <> struct cv_dft<8> {
     static CV_HD void run(float2 *v) { cv_dft8(v); }
 };
 
-/* Half-empty inputs: v[N/2] .. v[N-1] are zero (a kernel that fills at most half of its tile). Index n and n + N/2 meet in the
- * first butterflies as r and r + R/2, so one of each pair is zero and the butterfly is a copy and a sign. cv_half takes the R/2
- * values h, up[r] telling that it is the upper of its pair that lives, and gives all R outputs. */
+/* Half-empty inputs: v[N/2] .. v[N-1] are zero (a kernel that fills at most half of its tile). Index n and n + N/2 meet
+ * in the first butterflies as r and r + R/2, so one of each pair is zero and the butterfly is a copy and a sign.
+ * cv_half takes the R/2 values h, up[r] telling that it is the upper of its pair that lives, and gives all R outputs.
+ */
 template <int R> struct cv_half {
     static CV_HD void run(const float2 *h, const bool *up, float2 *a)
     {
@@ -267,10 +263,7 @@ template <int R> struct cv_half {
         }
     }
 };
-CV_HD float2 cv_signed(float2 a, bool minus)
-{
-    return minus ? cv_c(-a.x, -a.y) : a;
-}
+CV_HD float2 cv_signed(float2 a, bool minus) { return minus ? cv_c(-a.x, -a.y) : a; }
 template <> struct cv_half<2> {
     static CV_HD void run(const float2 *h, const bool *up, float2 *a)
     {

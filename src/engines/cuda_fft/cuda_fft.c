@@ -1,6 +1,7 @@
 /* cuda_fft: tiled overlap-save convolution on a GPU by kernels of our own. docs/engines/cuda-fft.md tells the story.
  *
- * Candidates: the tile, ty x tx. Everything else (block shapes, cuts that honour the workspace limit) follows from the problem. */
+ * Candidates: the tile, ty x tx. Everything else (block shapes, cuts that honour the workspace limit) follows from the
+ * problem. */
 #include "core/engine.h"
 #include "gpu/cuda_status.h"
 #include "spectral_plan.h"
@@ -21,10 +22,11 @@ struct state {
 /* What kernels of this kind reach of the nominal rates: measured on an H200, see docs/performance-log.md. */
 static cv_spectral_machine rates(const cv_machine *m)
 {
-    const double peak = m->flop_per_s > 0 ? m->flop_per_s : 6.0e13, bytes = m->bytes_per_s > 0 ? m->bytes_per_s : 4.0e12;
+    const double peak = m->flop_per_s > 0 ? m->flop_per_s : 6.0e13,
+                 bytes = m->bytes_per_s > 0 ? m->bytes_per_s : 4.0e12;
     const cv_spectral_machine r = {.bytes = 0.7 * bytes,
                                    .slots = 0.35 * peak / 64, /* a multiply-add of 32 lanes a slot */
-                                   .tf32_flop = 2.4 * peak,
+                                   .tensor_cycles = peak / 64,
                                    .launch = 3e-6};
     return r;
 }
@@ -127,10 +129,11 @@ static convoy_status create(const cv_request *q, const cv_candidate *candidate, 
     const int ty = candidate->v[0], tx = candidate->v[1];
     *state = NULL;
     if (plan_for(q, ty, tx, &plan))
-        return cv_fail(CONVOY_UNSUPPORTED,
-                       "engine cuda_fft cannot run candidate ty%dtx%d here: expected sides that its kernels have, that hold "
-                       "the kernel, and a workspace limit (%zu bytes) that holds a tile of every channel",
-                       ty, tx, q->workspace_limit);
+        return cv_fail(
+            CONVOY_UNSUPPORTED,
+            "engine cuda_fft cannot run candidate ty%dtx%d here: expected sides that its kernels have, that hold "
+            "the kernel, and a workspace limit (%zu bytes) that holds a tile of every channel",
+            ty, tx, q->workspace_limit);
     const convoy_status status = cv_cuda_status(cv_spectral_setup(), "setting up cuda_fft");
     if (status != CONVOY_OK)
         return status;
@@ -184,7 +187,8 @@ static void add_phases(const struct state *s, struct marks *m, cv_phases *phases
 {
     static const char *const names[] = {"transform", "transform w", "product", "inverse"};
     const cv_spectral_plan *p = &s->plan;
-    const double bytes[4] = {p->phase_bytes[0] + p->phase_bytes[1], p->phase_bytes[1], p->phase_bytes[2], p->phase_bytes[3]};
+    const double bytes[4] = {p->phase_bytes[0] + p->phase_bytes[1], p->phase_bytes[1], p->phase_bytes[2],
+                             p->phase_bytes[3]};
     const double flop[4] = {0, 0, p->depthwise ? 0 : 8.0 * p->g.bins * p->all_tiles * p->g.k * p->g.cg, 0};
     int seen[4] = {0};
     for (int i = 1; i < m->count; i++) {

@@ -1,23 +1,27 @@
 /*
- * Groups of one channel: forward transform, product with the kernel's spectrum, inverse, crop, bias and store in one kernel.
+ * Groups of one channel: forward transform, product with the kernel's spectrum, inverse, crop, bias and store in one
+ * kernel.
  *
- *     y[n,k] = bias[k] + crop of F^-1 (F x[n, k / KG] . W[k])      for one tile, W made by the forward transform's kernel
+ *     y[n,k] = bias[k] + crop of F^-1 (F x[n, k / KG] . W[k])      for one tile, W made by the forward transform's
+ * kernel
  *
- * One block: CB outputs k of one tile. Copy to shared memory, rows in place, then each thread takes a column (lanes along kx)
- * through transform, product and inverse in its registers, and rows again. A column of more than 64 points is shared by two
- * threads and goes back to shared memory between the two transforms.
+ * One block: CB outputs k of one tile. Copy to shared memory, rows in place, then each thread takes a column (lanes
+ * along kx) through transform, product and inverse in its registers, and rows again. A column of more than 64 points is
+ * shared by two threads and goes back to shared memory between the two transforms.
  *
- * Shared memory: CB TY (TX + 1) words. Traffic: x and y once (overlaps from L2), W (BINS complex a kernel) once for each tile and
- * image, from L2 mostly. n8c96h56r31 with 60 x 60: 10 + 10 + 6 MB and 46 MB of L2; 3072 tiles x 8 k instructions of a warp, 30 us
- * at full issue.
+ * Shared memory: CB TY (TX + 1) words. Traffic: x and y once (overlaps from L2), W (BINS complex a kernel) once for
+ * each tile and image, from L2 mostly. n8c96h56r31 with 60 x 60: 10 + 10 + 6 MB and 46 MB of L2; 3072 tiles x 8 k
+ * instructions of a warp, 30 us at full issue.
  */
 #include <cuda_runtime.h>
 
 #include "direct.cuh"
 #include "stage.cuh"
 
-/* Product of one column's share with the conjugate of the kernel's spectrum, in natural (not packed) form; result exchanged for the inverse. */
-template <int T> __device__ __forceinline__ void cv_column_product(float2 *v, int j, int kx, int half_x, const float2 *w)
+/* Product of one column's share with the conjugate of the kernel's spectrum, in natural (not packed) form; result
+ * exchanged for the inverse. */
+template <int T>
+__device__ __forceinline__ void cv_column_product(float2 *v, int j, int kx, int half_x, const float2 *w)
 {
     constexpr int SPLIT = cv_side<T>::SPLIT, H = cv_side<T>::H;
     auto times = [](float2 a, float2 b) { return cv_cmul(a, b.x, b.y); };
@@ -46,8 +50,8 @@ template <int T> __device__ __forceinline__ void cv_column_product(float2 *v, in
 }
 
 template <int T>
-static __device__ __forceinline__ void cv_columns_product(float *tile, cv_pitch pitch, int rows, int half_x, int cb, int live_cb,
-                                                          const float2 *w, int bins)
+static __device__ __forceinline__ void cv_columns_product(float *tile, cv_pitch pitch, int rows, int half_x, int cb,
+                                                          int live_cb, const float2 *w, int bins)
 {
     constexpr int SPLIT = cv_side<T>::SPLIT, H = cv_side<T>::H;
     const cv_tasks<T> mine;
@@ -87,7 +91,8 @@ static __device__ __forceinline__ void cv_columns_product(float *tile, cv_pitch 
 }
 
 template <int CLASS>
-__global__ void __launch_bounds__(CV_THREADS(CLASS), CV_BLOCKS(CLASS)) cv_depthwise_kernel(const __grid_constant__ cv_spectral g)
+__global__ void __launch_bounds__(CV_THREADS(CLASS), CV_BLOCKS(CLASS))
+    cv_depthwise_kernel(const __grid_constant__ cv_spectral g)
 {
     extern __shared__ __align__(16) float tile[];
     __shared__ unsigned largest[16];
@@ -141,6 +146,7 @@ extern "C" int cv_spectral_depthwise(const cv_spectral *g, void *stream)
 {
     const int64_t blocks = (int64_t)g->tiles * ((g->nk + g->cb - 1) / g->cb);
     const size_t bytes = (size_t)cv_tile_pitch(g->ty, g->tx, g->cb).chan * g->cb * sizeof(float);
-    kernels[cv_tile_class(g->ty, g->tx)]<<<(unsigned)blocks, cv_tile_threads(g->ty, g->tx, g->cb), bytes, (cudaStream_t)stream>>>(*g);
+    kernels[cv_tile_class(
+        g->ty, g->tx)]<<<(unsigned)blocks, cv_tile_threads(g->ty, g->tx, g->cb), bytes, (cudaStream_t)stream>>>(*g);
     return cudaGetLastError();
 }

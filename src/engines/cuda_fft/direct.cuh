@@ -1,7 +1,9 @@
 /*
- * The direct sum for tiles that a transform cannot hold: non-finite values, or magnitudes beyond the range of the spectra.
+ * The direct sum for tiles that a transform cannot hold: non-finite values, or magnitudes beyond the range of the
+ * spectra.
  *
- *     y[n,k,p,q] = acc + bias[k],  acc = fmaf(x, w, acc) from +0 over c, r, s ascending; taps outside the image are skipped
+ *     y[n,k,p,q] = acc + bias[k],  acc = fmaf(x, w, acc) from +0 over c, r, s ascending; taps outside the image are
+ * skipped
  *
  * One thread an output; x and w come from the caches. It is slow and rare, and it is the `exact` chain.
  */
@@ -10,10 +12,12 @@
 
 #include "spectral.h"
 
-/* Magnitudes of a tile's channel that the transforms hold: zero, or the largest within these, 2^-50 and 2^40. Beyond them a
- * product of two spectra, summed over points and channels before it is scaled, could overflow or lose digits to subnormals. */
+/* Magnitudes of a tile's channel that the transforms hold: zero, or the largest within these, 2^-50 and 2^40. Beyond
+ * them a product of two spectra, summed over points and channels before it is scaled, could overflow or lose digits to
+ * subnormals. */
 constexpr unsigned CV_RANGE_LOW = (127u - 50u) << 23, CV_RANGE_HIGH = (127u + 40u) << 23;
-/* Ratio of largest to smallest non-zero magnitude of a kernel from which on the norm-wise error bound says nothing: 2^48. */
+/* Ratio of largest to smallest non-zero magnitude of a kernel from which on the norm-wise error bound says nothing:
+ * 2^48. */
 constexpr unsigned CV_RANGE_RATIO = 48u << 23;
 
 __device__ __forceinline__ bool cv_out_of_range(unsigned largest)

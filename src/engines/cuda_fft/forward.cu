@@ -4,23 +4,25 @@
  *     X[bin][tile][c] = 2 sum over i,j of x[n, c, OY ty - pad + i, OX tx - pad + j] e^(-2 pi i (ky i / TY + kx j / TX))
  *     W[bin][k][c]    = the same sum over w[k, c, r, s]
  *
- * One block: CB channels of one tile or kernel. Copy to shared memory, rows in place, columns to registers and out. The column
- * pass has its lanes along c, so that each store of a warp fills 8 CB bytes at a bin. Of a kernel only R rows are transformed, and
- * where it fills at most half of the tile's height or width, that half is known to be zero at compile time.
+ * One block: CB channels of one tile or kernel. Copy to shared memory, rows in place, columns to registers and out. The
+ * column pass has its lanes along c, so that each store of a warp fills 8 CB bytes at a bin. Of a kernel only R rows
+ * are transformed, and where it fills at most half of the tile's height or width, that half is known to be zero at
+ * compile time.
  *
  * Shared memory: CB (TY, or R or TY/2) TX words; registers: one transform, 2 x 64 at most, and about 30.
- * Traffic: read x (overlaps come from L2) and w once, write 8 BINS bytes a tile and channel. Problem D at 64 x 64: 34 + 103 MB
- * for x, 67 + 269 MB for w; 0.11 ms at 4.3 TB/s. Instructions there: 65 M warp-wide, 0.07 ms at full issue.
+ * Traffic: read x (overlaps come from L2) and w once, write 8 BINS bytes a tile and channel. Problem D at 64 x 64: 34 +
+ * 103 MB for x, 67 + 269 MB for w; 0.11 ms at 4.3 TB/s. Instructions there: 65 M warp-wide, 0.07 ms at full issue.
  */
 #include <cuda_runtime.h>
 
 #include "direct.cuh"
 #include "stage.cuh"
 
-/* Columns of real-row spectra -> spectra, out[bin * bin_stride + channel]; HALF: only the first T/2 rows are not zero. */
+/* Columns of real-row spectra -> spectra, out[bin * bin_stride + channel]; HALF: only the first T/2 rows are not zero.
+ */
 template <int T, bool HALF>
-static __device__ __forceinline__ void cv_columns_out(const float *tile, cv_pitch pitch, int half_x, int cb, int live_cb, float2 *out,
-                                                      int64_t bin_stride)
+static __device__ __forceinline__ void cv_columns_out(const float *tile, cv_pitch pitch, int half_x, int cb,
+                                                      int live_cb, float2 *out, int64_t bin_stride)
 {
     constexpr int SPLIT = cv_side<T>::SPLIT, H = cv_side<T>::H;
     const cv_tasks<T> mine;
@@ -190,7 +192,8 @@ extern "C" int cv_spectral_forward(const cv_spectral *g, int what, void *stream)
     const int64_t x_blocks = what & CV_FORWARD_X ? (int64_t)g->tiles * cv_spectral_xblocks(g) : 0;
     const int64_t w_blocks = what & CV_FORWARD_W ? (int64_t)g->nk * cv_spectral_wblocks(g) : 0;
     const int threads = cv_tile_threads(g->ty, g->tx, g->cb);
-    kernels[cv_tile_class(g->ty, g->tx)]<<<(unsigned)(x_blocks + w_blocks), threads, shared_bytes(g, what),
-                                           (cudaStream_t)stream>>>(*g, (int)x_blocks);
+    kernels[cv_tile_class(
+        g->ty, g->tx)]<<<(unsigned)(x_blocks + w_blocks), threads, shared_bytes(g, what), (cudaStream_t)stream>>>(
+        *g, (int)x_blocks);
     return cudaGetLastError();
 }

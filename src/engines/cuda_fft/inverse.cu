@@ -1,11 +1,12 @@
 /*
  * Inverse transforms: product spectra to outputs, with crop, bias and store; flagged tiles by the direct sum instead.
  *
- *     y[n, k, OY ty + p, OX tx + q] = bias[k] + sum over ky, kx of Y[bin][tile][k] e^(2 pi i (ky p / TY + kx q / TX)), p < OY, q < OX
+ *     y[n, k, OY ty + p, OX tx + q] = bias[k] + sum over ky, kx of Y[bin][tile][k] e^(2 pi i (ky p / TY + kx q / TX)),
+ * p < OY, q < OX
  *
  * The scale 1 / (4 TY TX) that all transforms left out comes with the store.
- * One block: CB outputs k of one tile. Columns from global memory (lanes along k: 8 CB bytes a bin) to registers, the OY rows
- * that are kept to shared memory, rows in place, then whole rows to y.
+ * One block: CB outputs k of one tile. Columns from global memory (lanes along k: 8 CB bytes a bin) to registers, the
+ * OY rows that are kept to shared memory, rows in place, then whole rows to y.
  *
  * Shared memory: CB OY (TX + 1) words; registers as in the forward transform.
  * Traffic: read 8 BINS bytes a tile and output, write y once. Problem D at 64 x 64: 103 + 26 MB, 0.03 ms at 4.3 TB/s.
@@ -17,8 +18,8 @@
 #include "stage.cuh"
 
 template <int T>
-static __device__ __forceinline__ void cv_columns_in(float *tile, cv_pitch pitch, int rows, int half_x, int cb, int live_cb,
-                                                     const float2 *in, int64_t bin_stride)
+static __device__ __forceinline__ void cv_columns_in(float *tile, cv_pitch pitch, int rows, int half_x, int cb,
+                                                     int live_cb, const float2 *in, int64_t bin_stride)
 {
     constexpr int SPLIT = cv_side<T>::SPLIT, H = cv_side<T>::H;
     const cv_tasks<T> mine;
@@ -79,7 +80,8 @@ static __device__ __forceinline__ void cv_columns_in(float *tile, cv_pitch pitch
 }
 
 template <int CLASS>
-__global__ void __launch_bounds__(CV_THREADS(CLASS), CV_BLOCKS(CLASS)) cv_inverse_kernel(const __grid_constant__ cv_spectral g)
+__global__ void __launch_bounds__(CV_THREADS(CLASS), CV_BLOCKS(CLASS))
+    cv_inverse_kernel(const __grid_constant__ cv_spectral g)
 {
     extern __shared__ __align__(16) float tile[];
     const int blocks = (g.nk + g.cb - 1) / g.cb, item = blockIdx.x / blocks, block = blockIdx.x - item * blocks;
@@ -128,6 +130,7 @@ extern "C" int cv_spectral_inverse(const cv_spectral *g, void *stream)
 {
     const int64_t blocks = (int64_t)g->tiles * ((g->nk + g->cb - 1) / g->cb);
     const size_t bytes = (size_t)cv_tile_pitch(g->oy, g->tx, g->cb).chan * g->cb * sizeof(float);
-    kernels[cv_tile_class(g->ty, g->tx)]<<<(unsigned)blocks, cv_tile_threads(g->ty, g->tx, g->cb), bytes, (cudaStream_t)stream>>>(*g);
+    kernels[cv_tile_class(
+        g->ty, g->tx)]<<<(unsigned)blocks, cv_tile_threads(g->ty, g->tx, g->cb), bytes, (cudaStream_t)stream>>>(*g);
     return cudaGetLastError();
 }

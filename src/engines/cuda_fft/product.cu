@@ -3,27 +3,28 @@
  *
  *     Y[bin][tile][k] = sum over c of X[bin][tile][c] conj W[bin][k][c]
  *
- * Each real operand is cut into a TF32 part and the TF32 part of what is left (a = a1 + a2, 22 bits), and a b is taken as
- * a2 b1 + a1 b2 + a1 b1 with FP32 accumulation. A complex product takes three real ones (Gauss):
- *     P1 = xr (wr - wi),  P2 = wr (xi - xr),  P3 = wi (xr + xi),  re = P1 + P3,  im = P1 + P2.
- * So 9 mma.sync.m16n8k8 for 16 outputs, 8 tiles and 8 channels; sums and cuts are made in registers on the way from shared memory.
+ * Each real operand is cut into a TF32 part and the TF32 part of what is left (a = a1 + a2, 22 bits), and a b is taken
+ * as a2 b1 + a1 b2 + a1 b1 with FP32 accumulation. A complex product takes three real ones (Gauss): P1 = xr (wr - wi),
+ * P2 = wr (xi - xr),  P3 = wi (xr + xi),  re = P1 + P3,  im = P1 + P2. So 9 mma.sync.m16n8k8 for 16 outputs, 8 tiles
+ * and 8 channels; sums and cuts are made in registers on the way from shared memory.
  *
- * A block takes BK = 32 MT' ... outputs by BT tiles of one bin and walks the channels 16 at a time through a ring of STAGES stages of
- * shared memory filled by 16-byte asynchronous copies. A stage holds rows of 16 complex channels (128 bytes); odd rows have their
- * 64-byte halves exchanged, which makes both the copies and the 16-byte fragment loads free of bank conflicts. A fragment's
- * columns t and t + 4 are the channels 2t and 2t + 1, so that one 16-byte load brings both.
+ * A block takes BK outputs by BT tiles of one bin and walks the channels 16 at a time through a ring of STAGES stages
+ * of shared memory filled by 16-byte asynchronous copies. A stage holds rows of 16 complex channels (128 bytes); odd
+ * rows have their 64-byte halves exchanged, which makes both the copies and the 16-byte fragment loads free of bank
+ * conflicts. A fragment's columns t and t + 4 are the channels 2t and 2t + 1, so that one 16-byte load brings both.
  * Tensor cores truncate when they add: after CHAIN channels the sums are added, rounded, to sums kept in shared memory.
  *
- * Registers: 3 (MT 16) (8 NT) / 32 sums. Traffic: X and W once if one block covers all outputs and tiles of a bin, Y once.
- * Problem D at 64 x 64: 103 + 269 + 103 MB, 0.11 ms at 4.3 TB/s; 4.6 M tile steps x 9 mma, 30 TFLOP of TF32 ... 0.12 ms at 250 TFLOP/s.
- * Sources: Ootomo and Yokota (2022) for the split, Gauss for three products.
+ * Registers: 3 (MT 16) (8 NT) / 32 sums. Traffic: X and W once if one block covers all outputs and tiles of a bin, Y
+ * once. Problem D at 64 x 64: 103 + 269 + 103 MB, 0.11 ms at 4.3 TB/s; 18.9 M mma, 0.12 ms at the 6 cycles that one
+ * takes an H200's tensor core. Measured 0.25 ms: instructions, 4.5 an mma, not the tensor cores, set the pace. Sources:
+ * Ootomo and Yokota (2022) for the split, Gauss for three products.
  */
 #include <cuda_runtime.h>
 
 #include "spectral.h"
 
-constexpr int CV_STEP = 16;      /* channels a stage */
-constexpr int CV_CHAIN = 32;     /* channels that a tensor-core sum may run over */
+constexpr int CV_STEP = 16;  /* channels a stage */
+constexpr int CV_CHAIN = 32; /* channels that a tensor-core sum may run over */
 
 struct cv_cut {
     unsigned big, small;
@@ -32,7 +33,7 @@ __device__ __forceinline__ cv_cut cv_split_tf32(float a)
 {
     cv_cut r;
     r.big = (__float_as_uint(a) + 0x1000u) & 0xffffe000u;
-    r.small = __float_as_uint(a - __uint_as_float(r.big));    /* the tensor core drops its last bits */
+    r.small = __float_as_uint(a - __uint_as_float(r.big)); /* the tensor core drops its last bits */
     return r;
 }
 
@@ -54,14 +55,16 @@ __device__ __forceinline__ float4 cv_shared_16(unsigned from)
     return v;
 }
 
-/* MT fragments of 16 outputs and NT of 8 tiles a warp; WK x WT warps a block; FIT blocks should fit a multiprocessor. */
+/* MT fragments of 16 outputs and NT of 8 tiles a warp; WK x WT warps a block; FIT blocks should fit a multiprocessor.
+ */
 template <int MT, int NT, int WK, int WT, int STAGES> struct cv_shape {
     static constexpr int BK = 16 * MT * WK, BT = 8 * NT * WT, THREADS = 32 * WK * WT;
     static constexpr int STAGE_BYTES = (BK + BT) * CV_STEP * 8, BYTES = STAGES * STAGE_BYTES + MT * NT * 32 * THREADS;
 };
 
 template <int MT, int NT, int WK, int WT, int STAGES, int FIT>
-__global__ void __launch_bounds__(32 * WK *WT, FIT) cv_product_kernel(const __grid_constant__ cv_spectral g, int k_blocks, int t_blocks)
+__global__ void __launch_bounds__(32 * WK * WT, FIT)
+    cv_product_kernel(const __grid_constant__ cv_spectral g, int k_blocks, int t_blocks)
 {
     typedef cv_shape<MT, NT, WK, WT, STAGES> S;
     extern __shared__ __align__(128) char ring[];
@@ -76,7 +79,8 @@ __global__ void __launch_bounds__(32 * WK *WT, FIT) cv_product_kernel(const __gr
     const unsigned shared = (unsigned)__cvta_generic_to_shared(ring);
     const int steps = (g.cgp + CV_STEP - 1) / CV_STEP;
 
-    /* Copies: a thread keeps its 16-byte column of the stage's rows and moves down by ROWS. Bit i: its i-th row exists. */
+    /* Copies: a thread keeps its 16-byte column of the stage's rows and moves down by ROWS. Bit i: its i-th row exists.
+     */
     constexpr int ROWS = S::THREADS / 8, COPIES_W = (S::BK + ROWS - 1) / ROWS, COPIES_X = (S::BT + ROWS - 1) / ROWS;
     const int chunk = threadIdx.x % 8, row0 = threadIdx.x / 8;
     const unsigned to0 = shared + row0 * 128 + ((chunk ^ (row0 & 1) * 4) * 16);
@@ -119,7 +123,8 @@ __global__ void __launch_bounds__(32 * WK *WT, FIT) cv_product_kernel(const __gr
         for (int i = 0; i < 3 * MT * NT * 4; i++)
             (&sum[0][0][0][0])[i] = 0.0f;
     };
-    /* Sums of earlier chains: this thread's own words, 16 bytes apart by thread so that a warp's accesses are contiguous. */
+    /* Sums of earlier chains: this thread's own words, 16 bytes apart by thread so that a warp's accesses are
+     * contiguous. */
     float4 *const kept = (float4 *)(ring + STAGES * S::STAGE_BYTES) + threadIdx.x;
     auto keep = [&](bool first) {
 #pragma unroll
@@ -232,38 +237,36 @@ __global__ void __launch_bounds__(32 * WK *WT, FIT) cv_product_kernel(const __gr
     store(steps <= CV_CHAIN / CV_STEP);
 }
 
-/* Shapes, the larger first among equals: MT, NT, WK, WT, STAGES, FIT. */
-#define CV_SHAPES(X)                                                                                                               \
-    X(1, 7, 8, 1, 4, 2)                                                                                                            \
-    X(2, 3, 4, 3, 4, 1)                                                                                                            \
-    X(2, 4, 4, 2, 4, 1)                                                                                                            \
-    X(2, 7, 4, 1, 4, 2)                                                                                                            \
-    X(2, 4, 4, 1, 4, 2)                                                                                                            \
-    X(2, 3, 4, 1, 4, 3)                                                                                                            \
-    X(1, 5, 4, 1, 4, 4)                                                                                                            \
-    X(2, 3, 2, 1, 4, 6)                                                                                                            \
-    X(2, 4, 2, 2, 4, 2)                                                                                                            \
-    X(1, 7, 4, 2, 3, 2)                                                                                                            \
-    X(1, 4, 2, 2, 4, 4)
+/* Shapes: MT, NT, WK, WT, STAGES, FIT, and the cycles of a multiprocessor's quarter for one of its mma, as measured. */
+#define CV_SHAPES(X)                                                                                                   \
+    X(2, 4, 4, 1, 4, 2, 13.4f)                                                                                         \
+    X(2, 3, 4, 1, 4, 3, 15.8f)                                                                                         \
+    X(2, 4, 2, 2, 4, 2, 13.6f)                                                                                         \
+    X(1, 5, 4, 1, 4, 4, 16.0f)                                                                                         \
+    X(2, 3, 2, 1, 4, 6, 16.0f)                                                                                         \
+    X(1, 4, 2, 2, 4, 4, 17.0f)
 
 struct cv_shape_entry {
     int outputs, tiles, threads, bytes;
+    float cycles;
     void (*kernel)(const cv_spectral, int, int);
 };
-#define CV_ENTRY(MT, NT, WK, WT, ST, FIT)                                                                                               \
-    {cv_shape<MT, NT, WK, WT, ST>::BK, cv_shape<MT, NT, WK, WT, ST>::BT, cv_shape<MT, NT, WK, WT, ST>::THREADS,                    \
-     cv_shape<MT, NT, WK, WT, ST>::BYTES, cv_product_kernel<MT, NT, WK, WT, ST, FIT>},
+#define CV_ENTRY(MT, NT, WK, WT, ST, FIT, CYCLES)                                                                      \
+    {cv_shape<MT, NT, WK, WT, ST>::BK,                                                                                 \
+     cv_shape<MT, NT, WK, WT, ST>::BT,                                                                                 \
+     cv_shape<MT, NT, WK, WT, ST>::THREADS,                                                                            \
+     cv_shape<MT, NT, WK, WT, ST>::BYTES,                                                                              \
+     CYCLES,                                                                                                           \
+     cv_product_kernel<MT, NT, WK, WT, ST, FIT>},
 static const cv_shape_entry shapes[] = {CV_SHAPES(CV_ENTRY)};
 
-extern "C" int cv_spectral_product_shapes(void)
-{
-    return sizeof shapes / sizeof shapes[0];
-}
+extern "C" int cv_spectral_product_shapes(void) { return sizeof shapes / sizeof shapes[0]; }
 
-extern "C" void cv_spectral_product_shape(int shape, int *outputs, int *tiles)
+extern "C" float cv_spectral_product_shape(int shape, int *outputs, int *tiles)
 {
     *outputs = shapes[shape].outputs;
     *tiles = shapes[shape].tiles;
+    return shapes[shape].cycles;
 }
 
 extern "C" int cv_product_setup(void)

@@ -1,10 +1,12 @@
 /*
- * One pass of the spectral engine over a chunk of tiles and outputs: what its kernels are told, and how they are launched.
+ * One pass of the spectral engine over a chunk of tiles and outputs: what its kernels are told, and how they are
+ * launched.
  *
- * Letters as in convoy.h. A tile is TY x TX points of one padded image and yields OY x OX outputs (of the unit-stride result).
- * Spectra of real tiles keep BINS = TY * TX / 2 + 2 complex values: bin = ky * TX/2 + kx for kx in 1 .. TX/2 - 1. The columns
- * kx = 0 and TX/2 are spectra of real columns, so half of each suffices: they share the slots of kx = 0, the first in
- * ky = 0 .. TY/2, the second in ky = TY/2 + 1 .. TY - 1 (holding 1 .. TY/2 - 1) and in the two last bins (holding 0 and TY/2).
+ * Letters as in convoy.h. A tile is TY x TX points of one padded image and yields OY x OX outputs (of the unit-stride
+ * result). Spectra of real tiles keep BINS = TY * TX / 2 + 2 complex values: bin = ky * TX/2 + kx for kx in 1 .. TX/2
+ * - 1. The columns kx = 0 and TX/2 are spectra of real columns, so half of each suffices: they share the slots of kx =
+ * 0, the first in ky = 0 .. TY/2, the second in ky = TY/2 + 1 .. TY - 1 (holding 1 .. TY/2 - 1) and in the two last
+ * bins (holding 0 and TY/2).
  */
 #ifndef CV_CUDA_FFT_SPECTRAL_H
 #define CV_CUDA_FFT_SPECTRAL_H
@@ -22,50 +24,46 @@ extern "C" {
 #endif
 
 typedef struct cv_spectral {
-    int n, c, h, w, k, r, s, p, q;        /* the problem */
-    int cg, kg;                           /* channels and outputs of one group */
+    int n, c, h, w, k, r, s, p, q; /* the problem */
+    int cg, kg;                    /* channels and outputs of one group */
     int stride_h, stride_w, pad_t, pad_l;
-    int64_t xs[4], ws[4], ys[4];          /* element strides of (N, C, H, W), (K, C/G, R, S), (N, K, P, Q) */
+    int64_t xs[4], ws[4], ys[4]; /* element strides of (N, C, H, W), (K, C/G, R, S), (N, K, P, Q) */
 
-    int ty, tx, oy, ox;                   /* tile and its outputs */
-    int ny, nx;                           /* tiles down and across one image */
+    int ty, tx, oy, ox; /* tile and its outputs */
+    int ny, nx;         /* tiles down and across one image */
     int bins;
-    float scale;                          /* 1 / (4 TY TX): what the transforms leave out */
-    int cgp;                              /* channels of a group in the spectra: cg rounded up, the rest zero */
-    int cb;                               /* channels that one block of a transform works on */
+    float scale; /* 1 / (4 TY TX): what the transforms leave out */
+    int cgp;     /* channels of a group in the spectra: cg rounded up, the rest zero */
+    int cb;      /* channels that one block of a transform works on */
 
-    int tile0, tiles;                     /* this pass: tiles of the flat list (n, tile row, tile column), */
-    int k0, nk;                           /* outputs (whole groups if there are several), */
-    int g0, ng;                           /* and their groups */
-    int wrows, wk0;                       /* outputs that wf has, and which of them is k0 */
+    int tile0, tiles; /* this pass: tiles of the flat list (n, tile row, tile column), */
+    int k0, nk;       /* outputs (whole groups if there are several), */
+    int g0, ng;       /* and their groups */
+    int wrows, wk0;   /* outputs that wf has, and which of them is k0 */
 
-    const float *x, *weight, *bias;       /* bias may be NULL */
+    const float *x, *weight, *bias; /* bias may be NULL */
     float *y;
-    float *xf;                            /* (BINS, tiles, ng * cgp) complex */
-    float *wf;                            /* (BINS, wrows, cgp) complex; depthwise: (wrows, BINS) */
-    float *yf;                            /* (BINS, tiles, nk) complex */
-    uint8_t *xflag;                       /* (tiles, blocks of channels): 1 if the transform cannot hold the data */
-    uint8_t *wflag;                       /* (wrows, blocks of channels) */
+    float *xf;      /* (BINS, tiles, ng * cgp) complex */
+    float *wf;      /* (BINS, wrows, cgp) complex; depthwise: (wrows, BINS) */
+    float *yf;      /* (BINS, tiles, nk) complex */
+    uint8_t *xflag; /* (tiles, blocks of channels): 1 if the transform cannot hold the data */
+    uint8_t *wflag; /* (wrows, blocks of channels) */
 } cv_spectral;
 
 /* Blocks of channels that the flags count. */
-CV_ANYWHERE static inline int cv_spectral_xblocks(const cv_spectral *g)
-{
-    return (g->ng * g->cgp + g->cb - 1) / g->cb;
-}
-CV_ANYWHERE static inline int cv_spectral_wblocks(const cv_spectral *g)
-{
-    return (g->cgp + g->cb - 1) / g->cb;
-}
+CV_ANYWHERE static inline int cv_spectral_xblocks(const cv_spectral *g) { return (g->ng * g->cgp + g->cb - 1) / g->cb; }
+CV_ANYWHERE static inline int cv_spectral_wblocks(const cv_spectral *g) { return (g->cgp + g->cb - 1) / g->cb; }
 
 /* What a pass transforms. */
 enum { CV_FORWARD_X = 1, CV_FORWARD_W = 2 };
 
-/* The complex product's shapes: outputs and tiles of a block. Index into the table behind cv_spectral_product_shape. */
+/* The complex product's block shapes: how many, and outputs and tiles of one; returns its relative cost of a unit of
+ * work. */
 int cv_spectral_product_shapes(void);
-void cv_spectral_product_shape(int shape, int *outputs, int *tiles);
+float cv_spectral_product_shape(int shape, int *outputs, int *tiles);
 
-/* Each launcher only enqueues and returns a cudaError_t. The first launch on a device must come after cv_spectral_setup there. */
+/* Each launcher only enqueues and returns a cudaError_t. The first launch on a device must come after cv_spectral_setup
+ * there. */
 int cv_spectral_setup(void);
 /* w with its strides to a packed copy. */
 int cv_spectral_pack(const cv_spectral *g, float *copy, void *stream);
@@ -74,9 +72,10 @@ int cv_spectral_product(const cv_spectral *g, int shape, void *stream);
 int cv_spectral_inverse(const cv_spectral *g, void *stream);
 int cv_spectral_depthwise(const cv_spectral *g, void *stream);
 
-/* Channels a block of a transform should take for this tile, 0 if the tile is not among the sides that the kernels have. */
+/* Channels a block of a transform should take for this tile, 0 if the tile is not among the sides that the kernels
+ * have. */
 int cv_spectral_channels(int ty, int tx);
-extern const int cv_spectral_sides[];     /* ascending, ends with 0 */
+extern const int cv_spectral_sides[]; /* ascending, ends with 0 */
 
 #ifdef __cplusplus
 }

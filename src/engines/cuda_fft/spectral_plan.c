@@ -6,10 +6,7 @@
 const int cv_spectral_sides[] = {16, 20, 24, 28, 32, 36, 40, 48, 54, 56, 60, 64, 72, 80, 96, 112, 128, 0};
 
 /* Blocks of the workspace and of prepared weights start at multiples of 256 bytes. */
-static size_t round_up(size_t bytes)
-{
-    return (bytes + 255) / 256 * 256;
-}
+static size_t round_up(size_t bytes) { return (bytes + 255) / 256 * 256; }
 
 enum { PHASE_X, PHASE_W, PHASE_PRODUCT, PHASE_INVERSE };
 
@@ -33,31 +30,24 @@ int cv_spectral_channels(int ty, int tx)
 }
 
 /* Instructions of a warp's lane for a transform of one row or column, loads and stores included. */
-static double line_slots(int side)
-{
-    return side * (2.7 * log2(side) + 8);
-}
+static double line_slots(int side) { return side * (2.7 * log2(side) + 8); }
 
-static double largest(double a, double b)
-{
-    return a > b ? a : b;
-}
+static double largest(double a, double b) { return a > b ? a : b; }
 
-/* The product's block shape with the least padded work; earlier in the table wins. */
-static int choose_shape(int outputs, int tiles, double *waste)
+/* The product's block shape of least cost; *cost is relative to a shape without padding that runs at one cycle an mma.
+ */
+static int choose_shape(int outputs, int tiles, double *cost)
 {
     int best = 0;
-    double least = INFINITY;
+    *cost = INFINITY;
     for (int i = 0; i < cv_spectral_product_shapes(); i++) {
         int bk, bt;
-        cv_spectral_product_shape(i, &bk, &bt);
-        const int nk = (outputs + bk - 1) / bk, nt = (tiles + bt - 1) / bt;
-        const double work = (double)nk * bk * nt * bt / ((double)outputs * tiles);
-        const double reads = 0.02 * nk * nt;    /* operands fetched again for every block of a bin */
-        if (work + reads < least * 0.999) {
-            least = work + reads;
+        const double cycles = cv_spectral_product_shape(i, &bk, &bt);
+        const double nk = (outputs + bk - 1) / bk, nt = (tiles + bt - 1) / bt;
+        const double work = cycles * nk * bk * nt * bt / ((double)outputs * tiles);
+        if (work < *cost) {
+            *cost = work;
             best = i;
-            *waste = work;
         }
     }
     return best;
@@ -71,11 +61,12 @@ static void predict(cv_spectral_plan *p, const cv_spectral_machine *m)
     const int group_passes = (p->groups + p->group_step - 1) / p->group_step;
     const int k_passes = p->groups > 1 ? 1 : (g->k + p->k_step - 1) / p->k_step;
     const double w_again = k_passes > 1 ? tile_passes : 1;
-    const double slots_x = (g->ty / 2.0 * line_slots(g->tx) + g->tx / 2.0 * line_slots(g->ty) + 6.0 * g->ty * g->tx) / 32;
+    const double slots_x =
+        (g->ty / 2.0 * line_slots(g->tx) + g->tx / 2.0 * line_slots(g->ty) + 6.0 * g->ty * g->tx) / 32;
     const double slots_w = (g->r / 2.0 * line_slots(g->tx) + g->tx / 2.0 * line_slots(g->ty) + 6.0 * g->r * g->tx) / 32;
     const double y_bytes = 4.0 * g->n * g->k * g->p * g->q, x_bytes = 4.0 * g->n * g->c * g->h * g->w;
     const double w_bytes = 4.0 * g->k * g->cg * g->r * g->s;
-    double *b = p->phase_bytes, *t = p->phase_seconds, slots[4] = {0}, waste = 1;
+    double *b = p->phase_bytes, *t = p->phase_seconds, slots[4] = {0}, cycles = 1;
 
     memset(b, 0, sizeof p->phase_bytes);
     if (p->depthwise) {
@@ -85,16 +76,17 @@ static void predict(cv_spectral_plan *p, const cv_spectral_machine *m)
         slots[PHASE_W] = slots_w * g->k;
         t[PHASE_PRODUCT] = 0;
     } else {
-        p->shape = choose_shape(p->groups > 1 ? g->kg : p->k_step, p->tile_step, &waste);
+        p->shape = choose_shape(p->groups > 1 ? g->kg : p->k_step, p->tile_step, &cycles);
         b[PHASE_X] = x_bytes + 8 * bins * tiles * channels;
         slots[PHASE_X] = slots_x * tiles * channels;
         b[PHASE_W] = w_again * (w_bytes + 8 * bins * g->k * g->cgp);
         slots[PHASE_W] = w_again * slots_w * g->k * g->cgp;
-        b[PHASE_PRODUCT] = 8 * bins * (k_passes * tiles * channels + (double)tile_passes * g->k * g->cgp + tiles * g->k);
+        b[PHASE_PRODUCT] =
+            8 * bins * (k_passes * tiles * channels + (double)tile_passes * g->k * g->cgp + tiles * g->k);
         b[PHASE_INVERSE] = y_bytes + 8 * bins * tiles * g->k;
         slots[PHASE_INVERSE] = slots_x * tiles * g->k;
         const int padded = (g->cgp + 15) / 16 * 16;
-        t[PHASE_PRODUCT] = 18.0 * bins * tiles * g->k * padded * waste / m->tf32_flop;
+        t[PHASE_PRODUCT] = 9.0 / 1024 * bins * tiles * g->k * padded * cycles / m->tensor_cycles;
     }
     if (p->prepared)
         b[PHASE_W] = slots[PHASE_W] = 0;
@@ -127,7 +119,8 @@ static int too_many(const cv_spectral_plan *p)
     const cv_spectral *g = &p->g;
     const double outputs = p->groups > 1 ? (double)p->group_step * g->kg : p->k_step;
     const double channels = (double)p->group_step * g->cgp;
-    return (double)p->tile_step * (channels + outputs) + outputs * g->cgp > 1e9 || (double)g->bins * p->group_step * outputs > 1e9;
+    return (double)p->tile_step * (channels + outputs) + outputs * g->cgp > 1e9 ||
+           (double)g->bins * p->group_step * outputs > 1e9;
 }
 
 int cv_spectral_make_plan(const cv_spectral *base, int groups, int ty, int tx, size_t limit, int prepared,

@@ -9,10 +9,7 @@ static int transform(const cv_spectral *g, int what, void *stream)
     return cv_spectral_forward(&one, what, stream);
 }
 
-static int smaller(int a, int b)
-{
-    return a < b ? a : b;
-}
+static int smaller(int a, int b) { return a < b ? a : b; }
 
 int cv_spectral_prepare(const cv_spectral_plan *plan, const float *weight, void *prepared, void *stream)
 {
@@ -27,7 +24,8 @@ int cv_spectral_prepare(const cv_spectral_plan *plan, const float *weight, void 
 }
 
 /* One pass: the outputs and tiles that g says. */
-static int pass(const cv_spectral *g, const cv_spectral_plan *plan, int what, void *stream, cv_spectral_mark mark, void *user)
+static int pass(const cv_spectral *g, const cv_spectral_plan *plan, int what, void *stream, cv_spectral_mark mark,
+                void *user)
 {
     int e;
     if (what) {
@@ -50,8 +48,8 @@ static int pass(const cv_spectral *g, const cv_spectral_plan *plan, int what, vo
     return e;
 }
 
-int cv_spectral_run(const cv_spectral_plan *plan, const float *x, const float *weight, const void *prepared, const float *bias,
-                    float *y, void *workspace, void *stream, cv_spectral_mark mark, void *user)
+int cv_spectral_run(const cv_spectral_plan *plan, const float *x, const float *weight, const void *prepared,
+                    const float *bias, float *y, void *workspace, void *stream, cv_spectral_mark mark, void *user)
 {
     cv_spectral g = plan->g;
     const int many = plan->groups > 1;
@@ -78,7 +76,7 @@ int cv_spectral_run(const cv_spectral_plan *plan, const float *x, const float *w
             g.tiles = smaller(plan->tile_step, plan->all_tiles - tile0);
             g.g0 = g0, g.ng = smaller(plan->group_step, plan->groups - g0);
             for (int k0 = k_first; k0 < k_end; k0 += plan->k_step) {
-                const int kept = tile0 > 0 && plan->k_step >= k_end - k_first;    /* w's spectra, from the tiles before */
+                const int kept = tile0 > 0 && plan->k_step >= k_end - k_first; /* w's spectra, from the tiles before */
                 int what = k0 == k_first && !plan->depthwise ? CV_FORWARD_X : 0;
                 g.k0 = k0, g.nk = smaller(plan->k_step, k_end - k0);
                 g.wk0 = plan->prepared ? k0 : 0;

@@ -1,8 +1,8 @@
 /*
  * Copies between tensors and tiles in shared memory: whole warps along a row, implicit padding, any strides.
  *
- * Reading uses 4-byte asynchronous copies that write zero outside the image, so no register or branch waits for memory, and
- * a tile may start at any address. Rows of 16 or fewer points share a warp.
+ * Reading uses 4-byte asynchronous copies that write zero outside the image, so no register or branch waits for memory,
+ * and a tile may start at any address. Rows of 16 or fewer points share a warp.
  */
 #ifndef CV_CUDA_FFT_STAGE_CUH
 #define CV_CUDA_FFT_STAGE_CUH
@@ -10,7 +10,7 @@
 #include "tile.cuh"
 
 struct cv_place {
-    int n, ty, tx;    /* image, tile row, tile column */
+    int n, ty, tx; /* image, tile row, tile column */
 };
 __device__ __forceinline__ cv_place cv_tile_place(const cv_spectral &g, int tile)
 {
@@ -27,25 +27,23 @@ __device__ __forceinline__ void cv_copy_word(unsigned to, const float *from, boo
 {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(inside ? 4u : 0u) : "memory");
 }
-__device__ __forceinline__ void cv_copies_done()
-{
-    asm volatile("cp.async.wait_all;" ::: "memory");
-}
+__device__ __forceinline__ void cv_copies_done() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 /* A window of a plane: its corner may lie outside, where the plane counts as zero. */
 struct cv_window {
-    int row0, col0, rows, cols;             /* corner in the plane; size of the plane */
+    int row0, col0, rows, cols; /* corner in the plane; size of the plane */
     int64_t row_stride, col_stride;
 };
 
-/* tile[chan][i][j] = plane(chan)[row0 + i, col0 + j] for i < tile_rows, j < tile_cols; a channel with no plane (NULL) is zero. */
+/* tile[chan][i][j] = plane(chan)[row0 + i, col0 + j] for i < tile_rows, j < tile_cols; a channel with no plane (NULL)
+ * is zero. */
 template <class Plane>
-__device__ __forceinline__ void cv_load_tile(float *tile, cv_pitch pitch, int cb, int tile_rows, int tile_cols, const cv_window &win,
-                                             Plane plane)
+__device__ __forceinline__ void cv_load_tile(float *tile, cv_pitch pitch, int cb, int tile_rows, int tile_cols,
+                                             const cv_window &win, Plane plane)
 {
     const int wide = tile_cols <= 16 ? 16 : 32;
     const int lane = threadIdx.x & (wide - 1), first = threadIdx.x / wide, step = blockDim.x / wide;
-    const int low = max(0, -win.row0), span = min(tile_rows, win.rows - win.row0) - low;    /* rows inside the plane */
+    const int low = max(0, -win.row0), span = min(tile_rows, win.rows - win.row0) - low; /* rows inside the plane */
     const int64_t down = step * win.row_stride;
     const unsigned word_down = step * pitch.row * 4;
     for (int chan = 0; chan < cb; chan++) {
@@ -61,9 +59,10 @@ __device__ __forceinline__ void cv_load_tile(float *tile, cv_pitch pitch, int cb
     }
 }
 
-/* One plane of outputs: scale * tile + bias for rows [p0, p0 + OY) x [q0, q0 + OX) of the unit-stride result; a stride keeps every
- * so many. */
-__device__ __forceinline__ void cv_store_plane(const cv_spectral &g, const float *tile, int pitch, int n, int k, int p0, int q0)
+/* One plane of outputs: scale * tile + bias for rows [p0, p0 + OY) x [q0, q0 + OX) of the unit-stride result; a stride
+ * keeps every so many. */
+__device__ __forceinline__ void cv_store_plane(const cv_spectral &g, const float *tile, int pitch, int n, int k, int p0,
+                                               int q0)
 {
     const float bias = g.bias ? g.bias[k] : 0.0f, scale = g.scale;
     const bool add = g.bias != nullptr;

@@ -1,17 +1,19 @@
 /*
  * Tiles in shared memory, and the row passes of their two-dimensional real transforms.
  *
- * Shared memory holds CB channels of one tile. A row is TX reals; after its transform the same words hold TX/2 complex values, so
- * rows are transformed in place. A thread takes two rows, l and l + half, as real and imaginary part of one complex transform, and
- * tells them apart by symmetry: with U = F(a + ib), F(a)[k] = (U[k] + conj U[-k]) / 2 and F(b)[k] = (U[k] - conj U[-k]) / 2i, all
- * inside its registers. The halves are left out; the inverse's scale makes up for them. Slot kx = 0 carries F[0] + i F[TX/2], which
- * are both real.
+ * Shared memory holds CB channels of one tile. A row is TX reals; after its transform the same words hold TX/2 complex
+ * values, so rows are transformed in place. A thread takes two rows, l and l + half, as real and imaginary part of one
+ * complex transform, and tells them apart by symmetry: with U = F(a + ib), F(a)[k] = (U[k] + conj U[-k]) / 2 and
+ * F(b)[k] = (U[k] - conj U[-k]) / 2i, all inside its registers. The halves are left out; the inverse's scale makes up
+ * for them. Slot kx = 0 carries F[0] + i F[TX/2], which are both real.
  *
- * Banks: a row's pitch is an odd multiple of 4 words, so that eight threads' 16-byte accesses to eight rows meet 32 banks; the
- * channel stride is 32/CB modulo 32, so that a column pass with lanes (channel, kx), channel fastest, meets 32 banks by 8 bytes.
+ * Banks: a row's pitch is an odd multiple of 4 words, so that eight threads' 16-byte accesses to eight rows meet 32
+ * banks; the channel stride is 32/CB modulo 32, so that a column pass with lanes (channel, kx), channel fastest, meets
+ * 32 banks by 8 bytes.
  *
- * A side above 64 does not fit the registers of one thread: two threads do T/2 points each after a radix-2 step (decimation in
- * frequency: thread j makes the outputs 2m + j, both read all T inputs). Mirrored outputs k and T - k stay with one thread.
+ * A side above 64 does not fit the registers of one thread: two threads do T/2 points each after a radix-2 step
+ * (decimation in frequency: thread j makes the outputs 2m + j, both read all T inputs). Mirrored outputs k and T - k
+ * stay with one thread.
  */
 #ifndef CV_CUDA_FFT_TILE_CUH
 #define CV_CUDA_FFT_TILE_CUH
@@ -25,7 +27,8 @@
 #define CV_LARGE_SIDES(X) X(16) X(32) X(48) X(64) X(72) X(80) X(96) X(112) X(128)
 #endif
 
-/* A kernel's class by the larger side, the threads it is built for, and the blocks that should fit a multiprocessor then. */
+/* A kernel's class by the larger side, the threads it is built for, and the blocks that should fit a multiprocessor
+ * then. */
 __host__ __device__ inline int cv_tile_class(int ty, int tx)
 {
     const int side = ty > tx ? ty : tx;
@@ -40,7 +43,8 @@ template <int T> struct cv_side {
     static constexpr int SPLIT = T > 64 ? 2 : 1, H = T / SPLIT;
 };
 
-/* Threads of a block: one for each share of a line, at most what the class has; the shares of a split line in different warps. */
+/* Threads of a block: one for each share of a line, at most what the class has; the shares of a split line in different
+ * warps. */
 inline int cv_tile_threads(int ty, int tx, int cb)
 {
     const int side = ty > tx ? ty : tx, limit = CV_THREADS(cv_tile_class(ty, tx));
@@ -48,8 +52,8 @@ inline int cv_tile_threads(int ty, int tx, int cb)
     return threads < limit ? threads : limit;
 }
 
-/* The lines of a pass that a thread takes, and which share j of them. Both shares of a line come in the same round, so that all of
- * a round can read before any writes. */
+/* The lines of a pass that a thread takes, and which share j of them. Both shares of a line come in the same round, so
+ * that all of a round can read before any writes. */
 template <int T> struct cv_tasks {
     static constexpr int SPLIT = cv_side<T>::SPLIT;
     int step, j, first;
@@ -87,8 +91,8 @@ CV_HD void cv_pack(float2 &a, float2 &b)
     b = cv_c(s.x + t.y, t.x - s.y);
 }
 
-/* This thread's share of a T-point transform of at(0) .. at(T-1): on return v[m] is input m of the H-point transform that makes
- * the outputs SPLIT * m + j. */
+/* This thread's share of a T-point transform of at(0) .. at(T-1): on return v[m] is input m of the H-point transform
+ * that makes the outputs SPLIT * m + j. */
 template <int T, class At> __device__ __forceinline__ void cv_gather(float2 *v, int j, At at)
 {
     constexpr int H = cv_side<T>::H;
@@ -110,7 +114,8 @@ template <int T, class At> __device__ __forceinline__ void cv_gather(float2 *v, 
     }
 }
 
-/* Mirror pairs among a thread's outputs: pair(m, mirror of m) for each; zero(m) and half(m) for the outputs 0 and T/2. */
+/* Mirror pairs among a thread's outputs: pair(m, mirror of m) for each; zero(m) and half(m) for the outputs 0 and T/2.
+ */
 template <int T, class Pair, class Zero, class Half>
 __device__ __forceinline__ void cv_mirrors(int j, Pair pair, Zero zero, Half half)
 {
@@ -131,7 +136,8 @@ __device__ __forceinline__ void cv_mirrors(int j, Pair pair, Zero zero, Half hal
     }
 }
 
-/* N words of a row, 16 bytes at a time; reading may run into the row's padding, writing ends with 8 bytes where N asks for it. */
+/* N words of a row, 16 bytes at a time; reading may run into the row's padding, writing ends with 8 bytes where N asks
+ * for it. */
 template <int N> __device__ __forceinline__ void cv_read_row(float *v, const float *row)
 {
 #pragma unroll
@@ -160,8 +166,8 @@ __device__ __forceinline__ float cv_max_nan(float a, float b)
     return r;
 }
 
-/* Rows, real to complex, in place; HALF: only the first T/2 columns are not zero. Raises largest[channel] to the largest magnitude
- * seen, as the bits of a float; a NaN is the largest of all. */
+/* Rows, real to complex, in place; HALF: only the first T/2 columns are not zero. Raises largest[channel] to the
+ * largest magnitude seen, as the bits of a float; a NaN is the largest of all. */
 template <int T, bool HALF>
 __device__ __forceinline__ void cv_rows_forward(float *tile, cv_pitch pitch, int rows, int cb, unsigned *largest)
 {
@@ -301,8 +307,8 @@ template <int T> __device__ __forceinline__ void cv_rows_inverse(float *tile, cv
     }
 }
 
-/* Calls f(side) with the side as a compile-time constant. A kernel is built for the three classes of tiles; in the last the smaller
- * side must be among the few of CV_LARGE_SIDES. */
+/* Calls f(side) with the side as a compile-time constant. A kernel is built for the three classes of tiles; in the last
+ * the smaller side must be among the few of CV_LARGE_SIDES. */
 template <int T> struct cv_const_side {
     static constexpr int value = T;
 };
@@ -313,11 +319,17 @@ template <int CLASS, class F> __device__ __forceinline__ void cv_with_side(int s
         f(cv_const_side<T>());                                                                                         \
         break;
     if constexpr (CLASS == 0) {
-        switch (side) { CV_SMALL_SIDES(CV_CASE) }
+        switch (side) {
+            CV_SMALL_SIDES(CV_CASE)
+        }
     } else if constexpr (CLASS == 1) {
-        switch (side) { CV_MIDDLE_SIDES(CV_CASE) }
+        switch (side) {
+            CV_MIDDLE_SIDES(CV_CASE)
+        }
     } else {
-        switch (side) { CV_LARGE_SIDES(CV_CASE) }
+        switch (side) {
+            CV_LARGE_SIDES(CV_CASE)
+        }
     }
 #undef CV_CASE
 }
