@@ -87,8 +87,10 @@ static size_t default_limit(const cv_request *q)
     const size_t mib = (size_t)1 << 20, bytes = tensor_bytes(q);
     if (q->machine->device == CONVOY_CPU)
         return bytes + 64 * mib;
-    /* A GPU with room for the tensors has it for their spectra. */
-    return bytes < 128 * mib ? 512 * mib : bytes < SIZE_MAX / 4 ? 4 * bytes : SIZE_MAX;
+    /* A GPU with room for the tensors has it for their spectra, and a 64th of its memory is no burden. */
+    const size_t spectra = bytes < 128 * mib ? 512 * mib : bytes < SIZE_MAX / 4 ? 4 * bytes : SIZE_MAX;
+    const size_t part = q->machine->gpu_memory_bytes / 64;
+    return spectra > part ? spectra : part;
 }
 
 convoy_status cv_request_make(convoy_context *context, const convoy_problem *problem, const convoy_plan_options *o,

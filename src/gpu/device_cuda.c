@@ -4,6 +4,7 @@
 #include "gpu_kernels.h"
 #include "platform/memory.h"
 #include "platform/status.h"
+#include "vendor.h"
 
 #include <cuda_runtime_api.h>
 #include <stdio.h>
@@ -288,13 +289,6 @@ static convoy_status reference(const cv_machine *m, const convoy_problem *p, con
     return status;
 }
 
-static void versions(const cv_machine *m, char *text, size_t bytes)
-{
-    (void)m;
-    if (bytes)
-        text[0] = 0;
-}
-
 const cv_device_ops cv_device_cuda = {
     .device = CONVOY_CUDA,
     .name = "cuda",
@@ -310,5 +304,5 @@ const cv_device_ops cv_device_cuda = {
     .timer_run = timer_run,
     .ceilings = ceilings,
     .reference = reference,
-    .versions = versions,
+    .versions = cv_vendor_versions,
 };
