@@ -160,7 +160,8 @@ static void recall(convoy_context *context, const cv_engine *e, const cv_request
     const int fixed = o->weights || (o->engine && strchr(o->engine, ':'));
     if (fixed && memcmp(&known.candidate, &best->candidate, sizeof known.candidate) != 0)
         return;
-    known.predicted_s = e->estimate(q, &known.candidate, &known.workspace_bytes);
+    known.predicted_s = cv_composed(q, e) ? cv_match_table.estimate(q, e, &known.candidate, &known.workspace_bytes)
+                                          : e->estimate(q, &known.candidate, &known.workspace_bytes);
     if (known.workspace_bytes <= q->workspace_limit)
         *best = known;
 }

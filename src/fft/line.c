@@ -1,6 +1,7 @@
 #include "line.h"
 
 #include <math.h>
+#include <stdatomic.h>
 
 /* Radices that passes.h has: operations of a butterfly (a multiply-add is two), and cycles of its 16-lane form on a Zen
  * 4 core with loads and stores in L1, measured; a twiddle factor is 6 operations. */
@@ -57,10 +58,19 @@ int cv_fft_line_has(int n)
     return n == 1;
 }
 
+/* Worked out once a length: ranking tiles asks thousands of times. Threads that meet here find the same number. */
 double cv_fft_line_cycles(int n)
 {
+    static _Atomic double known[CV_FFT_MAX + 1];
     int radix[CV_FFT_PASSES], passes;
-    return choose(n, n, 0, radix, &passes);
+    if (n < 1 || n > CV_FFT_MAX)
+        return choose(n, n, 0, radix, &passes);
+    double cycles = atomic_load_explicit(&known[n], memory_order_relaxed);
+    if (cycles == 0) {
+        cycles = choose(n, n, 0, radix, &passes);
+        atomic_store_explicit(&known[n], cycles, memory_order_relaxed);
+    }
+    return cycles;
 }
 
 double cv_fft_line_flop(const cv_fft_line *line)
