@@ -3,11 +3,14 @@
 #include "match.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static const int64_t long_chain = 16384; /* from here on the path is worth knowing at more than its end */
 
 static size_t up64(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+static void *place(const void *block, size_t at) { return (char *)block + at; }
 
 static cv_request inner_request(const cv_request *q, int runs)
 {
@@ -84,7 +87,12 @@ static const char *refuse(const cv_request *q, const cv_engine *e, char reason[C
     if (e->device != CONVOY_CPU)
         return "the match contract is composed on the CPU only in this version";
     const cv_request inner = inner_request(q, 1);
-    return e->refuse(&inner, reason);
+    char words[CV_REASON_BYTES];
+    const char *declined = e->refuse(&inner, words); /* a constant, or text in words */
+    if (!declined)
+        return NULL;
+    snprintf(reason, CV_REASON_BYTES, "%s", declined);
+    return reason;
 }
 
 /* Those of the undivided problem; estimate says which fit, and in how many runs. */
@@ -168,10 +176,9 @@ struct prepared {
 
 static struct prepared split(const cv_match_state *m, const void *weights)
 {
-    struct prepared g = {(char *)weights, NULL, NULL};
-    g.stats = (cv_match_w *)(g.pieces + (size_t)m->runs * up64(m->inner_needs.weights_bytes));
-    g.w = (float *)((char *)g.stats + up64(sizeof(cv_match_w) * (size_t)m->request.p.k));
-    return g;
+    const size_t stats = (size_t)m->runs * up64(m->inner_needs.weights_bytes);
+    const size_t w = stats + up64(sizeof(cv_match_w) * (size_t)m->request.p.k);
+    return (struct prepared){place(weights, 0), place(weights, stats), place(weights, w)};
 }
 
 static void pack_w(const cv_request *q, const float *w, float *to)
@@ -204,9 +211,8 @@ static convoy_status execute(const void *state, const cv_exec *run)
 {
     const cv_match_state *m = state;
     const convoy_problem *p = &m->request.p;
-    char *at = run->workspace;
-    float *sums = (float *)(at + m->sums_at), *energy = (float *)(at + m->energy_at);
-    cv_match_w *stats = (cv_match_w *)(at + m->stats_at);
+    float *sums = place(run->workspace, m->sums_at), *energy = place(run->workspace, m->energy_at);
+    cv_match_w *stats = place(run->workspace, m->stats_at);
     struct prepared g = {NULL, NULL, NULL};
     if (run->weights) {
         g = split(m, run->weights);
@@ -217,7 +223,7 @@ static convoy_status execute(const void *state, const cv_exec *run)
     for (int b = 0; b < m->runs; b++) {
         cv_exec inner = *run;
         inner.bias = NULL;
-        inner.workspace = at + m->inner_at;
+        inner.workspace = place(run->workspace, m->inner_at);
         inner.x = run->x + b * m->inner_request.cg * p->x_stride[1];
         inner.w = run->w ? run->w + b * m->inner_request.cg * p->w_stride[1] : NULL;
         inner.weights = run->weights ? g.pieces + (size_t)b * up64(m->inner_needs.weights_bytes) : NULL;

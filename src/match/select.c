@@ -4,8 +4,8 @@
 
 #include <math.h>
 
-/* Checked by tests/conv/test_match.c: how many sigmas of the chain's error, how far the path may wander beyond its variance, and
- * how many u of the rms output of a tile the transform may be off by. */
+/* Checked by tests/conv/test_match.c: how many sigmas of the chain's error, how far the path may wander beyond its
+ * variance, and how many u of the rms output of a tile the transform may be off by. */
 static const double factor_one_run = 12.0, factor_more_runs = 8.0, spread = 2.0, transform_factor = 64.0;
 static const double unit = 0x1p-24;
 

@@ -103,6 +103,8 @@ static int candidates(const cv_request *q, cv_candidate *list, int capacity)
             if (plan_for(q, *ty, *tx, &plan) == 0)
                 all[found++] = (struct ranked){plan.seconds, *ty, *tx};
         }
+    if (found == 0)
+        return 0;
     qsort(all, (size_t)found, sizeof *all, faster);
     for (; count < found && count < capacity && count < BEST; count++) {
         memset(&list[count], 0, sizeof *list);

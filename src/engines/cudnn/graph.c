@@ -18,7 +18,7 @@ void cv_dnn_words(const cv_cudnn *dnn, cudnnStatus_t status, char *text, size_t 
 /* The stride of a dimension of size 1 means nothing to us, but cuDNN looks at it: give it the packed one. */
 static descriptor tensor(const cv_dnn_graph *g, int64_t uid, const int64_t size[4], const int64_t stride[4])
 {
-    int64_t steps[4], alignment = sizeof(float); /* all that convoy_args promises */
+    int64_t steps[4] = {1, 1, 1, 1}, alignment = sizeof(float); /* all that convoy_args promises */
     for (int i = 3; i >= 0; i--)
         steps[i] = size[i] > 1 ? stride[i] : i == 3 ? 1 : steps[i + 1] * size[i + 1];
     const cudnnDataType_t type = CUDNN_DATA_FLOAT;

@@ -126,6 +126,8 @@ int cv_spectral_candidates(const cv_request *q, cv_candidate *list, int capacity
                 insert(best, &count, KEPT, &r);
             }
         }
+    if (count == 0)
+        return 0;
     if (count > capacity)
         count = capacity;
     for (int i = 0; i < count; i++)

@@ -73,8 +73,11 @@ static void prepare_walk(cv_fft_walk *v, const float *w, char *block)
     const cv_spectral *s = &v->l->s;
     const cv_fft_weights at = cv_pipeline_weights(v->l);
     const cv_fft_span a = {.groups = q->p.groups, .kernels = q->kg};
-    float *raw = v->dry ? NULL : (float *)(block + at.raw_at),
-          *spectrum = v->dry ? NULL : (float *)(block + at.spectrum_at);
+    float *raw = NULL, *spectrum = NULL;
+    if (block) { /* NULL in a dry walk */
+        raw = (float *)(block + at.raw_at);
+        spectrum = (float *)(block + at.spectrum_at);
+    }
     cv_fft_w_rows(v, &a, w, raw, (unsigned *)block);
     for (int from = 0; from < s->bins && cv_fft_going(v); from += s->kx) {
         const int kx = s->bins - from < s->kx ? s->bins - from : s->kx;
