@@ -99,17 +99,21 @@ int64_t case_index(const struct cli_case *c, struct cli_place at)
     return ((at.n * c->problem.k + at.k) * c->P + at.p) * c->Q + at.q;
 }
 
-/* All ones in every bit is a NaN. y_host serves as the source for the device, piece by piece. */
+/* All ones in every bit is a NaN. */
 static convoy_status poison(struct cli_case *c, void *memory, size_t bytes)
 {
     if (cli_device(c->context) == CONVOY_CPU)
         return memset(memory, 0xff, bytes), CONVOY_OK;
-    const size_t piece = (size_t)c->ys * sizeof(float) < bytes ? (size_t)c->ys * sizeof(float) : bytes;
-    memset(c->y_host, 0xff, piece);
+    const size_t piece = bytes < (size_t)16 << 20 ? bytes : (size_t)16 << 20;
+    void *ones = malloc(piece ? piece : 1);
+    if (!ones)
+        return CONVOY_OUT_OF_MEMORY;
+    memset(ones, 0xff, piece);
     convoy_status status = CONVOY_OK;
-    for (size_t at = 0; at < bytes && piece > 0 && status == CONVOY_OK; at += piece)
-        status = convoy_memory_copy(c->context, (char *)memory + at, c->y_host, bytes - at < piece ? bytes - at : piece,
+    for (size_t at = 0; at < bytes && status == CONVOY_OK; at += piece)
+        status = convoy_memory_copy(c->context, (char *)memory + at, ones, bytes - at < piece ? bytes - at : piece,
                                     CONVOY_TO_DEVICE);
+    free(ones);
     return status;
 }
 

@@ -68,11 +68,13 @@ static void reproduce(const struct verify *v, const char *choice, char *text, si
 
 static void where(const struct verify *v, const struct cli_verdict *r, char *text, size_t bytes)
 {
-    const struct cli_place at = case_place(&v->c, r->where);
     text[0] = 0;
-    if (r->what && strcmp(r->what, "projection over k") == 0)
+    if (!r->what) /* no outputs */
+        return;
+    const struct cli_place at = case_place(&v->c, r->where);
+    if (strcmp(r->what, "projection over k") == 0)
         snprintf(text, bytes, "y[%lld,:,%lld,%lld]", (long long)at.n, (long long)at.p, (long long)at.q);
-    else if (r->what)
+    else
         snprintf(text, bytes, "y[%lld,%lld,%lld,%lld]", (long long)at.n, (long long)at.k, (long long)at.p,
                  (long long)at.q);
 }

@@ -299,8 +299,8 @@ int main(int argc, char **argv)
             continue;
         last = T;
         set_up(&f);
-        const double w_too = peer_time(&e, e.seconds / 4, run_fresh, &f).median_ms,
-                     x_only = peer_time(&e, e.seconds / 4, run_prepared, &f).median_ms;
+        const double w_too = peer_time(&e, e.seconds / 4, run_fresh, &f).p10_ms,
+                     x_only = peer_time(&e, e.seconds / 4, run_prepared, &f).p10_ms;
         tear_down(&f);
         fresh = w_too < fresh.ms ? (struct best){T, w_too} : fresh;
         prepared = x_only < prepared.ms ? (struct best){T, x_only} : prepared;

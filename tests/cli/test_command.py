@@ -252,6 +252,11 @@ class Reports(Case):
                 if words == ("--math", "exact"):
                     self.assertEqual(line["bits"], "equal")
 
+    def test_empty_problems(self):
+        for problem in ("n0c1h8r3", "n1c0h8k2r3", "n1c1h8k0r3"):
+            for command in ("verify", "explain", "bench"):
+                self.assertTrue(self.lines(command, problem, "--device", "cpu", *(["--with-bias"] if command == "verify" else [])))
+
     def test_verify_samples_what_is_large(self):
         lines = self.lines("verify", "n1c32h128k64r7", "--device", "cpu")
         self.assertFalse(lines[0]["all_outputs"])
