@@ -10,6 +10,7 @@
  * Any order of a sum of n products, FMA or not, is within n*u*sum|x||w| of the truth to first order, which is the bound
  * given, with two roundings for the bias and the product. */
 #include "kit.h"
+#include "chain/taps.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -75,21 +76,6 @@ static int candidates(const cv_request *q, cv_candidate *list, int capacity)
     return count;
 }
 
-/* Mean share of an axis' taps that lie in the image, for an output anywhere. */
-static double inside(int64_t size, int64_t taps, int64_t dilation, int64_t stride, int64_t pad, int64_t outputs)
-{
-    double sum = 0;
-    const int64_t samples = outputs < 8 ? outputs : 8;
-    for (int64_t i = 0; i < samples; i++) {
-        const int64_t first = i * (outputs - 1) / (samples > 1 ? samples - 1 : 1) * stride - pad;
-        const int64_t low = first < 0 ? (-first + dilation - 1) / dilation : 0;
-        const int64_t high = first >= size ? 0 : (size - 1 - first) / dilation + 1;
-        const int64_t count = (high < taps ? high : taps) - low;
-        sum += count > 0 ? (double)count : 0;
-    }
-    return sum / (double)(samples * taps);
-}
-
 /* Rates as measured on two cores with AVX-512, over the nominal ones. Output channels fill whole vectors, one group at
  * a time. Depthwise kernels leave out taps in the padding and lose a few columns' worth a row. */
 static double sum_s(const cv_request *q, const cv_kit_facts *f)
@@ -101,8 +87,9 @@ static double sum_s(const cv_request *q, const cv_kit_facts *f)
         return flop / (0.95 * peak) + (p->r * p->s > 1 ? elements * 0.7e-9 / q->machine->threads : 0);
     }
     if (p->groups == p->c && q->kg == 1) {
-        const double share = inside(p->h, p->r, p->dil_h, p->stride_h, p->pad_t, q->P) *
-                             inside(p->w, p->s, p->dil_w, p->stride_w, p->pad_l, q->Q);
+        const cv_axis y = {p->h, p->r, p->stride_h, p->dil_h, p->pad_t},
+                      x = {p->w, p->s, p->stride_w, p->dil_w, p->pad_l};
+        const double share = cv_axis_share(&y, q->P) * cv_axis_share(&x, q->Q);
         return flop * share * (1.0 + 7.0 / (double)q->Q) / (0.65 * peak);
     }
     const double vectors = (double)((q->kg + 15) / 16 * 16) / (double)q->kg;
