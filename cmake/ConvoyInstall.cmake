@@ -1,6 +1,15 @@
 # Installation: library, header, command, suites, and the files that find_package and pkg-config read.
 include(CMakePackageConfigHelpers)
 
+# A wheel carries one file: the library beside the package's modules, under a name without a version.
+if(DEFINED SKBUILD)
+    set_property(TARGET convoy PROPERTY VERSION)
+    set_property(TARGET convoy PROPERTY SOVERSION)
+    set_property(TARGET convoy PROPERTY NO_SONAME ON)
+    install(TARGETS convoy LIBRARY DESTINATION convoy COMPONENT python)
+    return()
+endif()
+
 install(TARGETS convoy EXPORT convoy-targets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})

@@ -1,0 +1,235 @@
+"""conv2d and its relatives for arrays of any kind."""
+
+import ctypes as ct
+import sys
+
+from . import _lib
+from ._arguments import make_problem
+from ._lib import check, lib
+from ._plan import Plan, Weights, cached_plan, context, plan_options
+from ._tensor import empty_like_kind, view
+
+
+def _rank4(name, v):
+    if len(v.shape) == 4:
+        return v
+    if name == "x" and len(v.shape) == 3:
+        v.shape, v.stride = (1,) + v.shape, (v.shape[0] * v.stride[0] if v.stride else 1,) + v.stride
+        return v
+    raise ValueError(f"{name} has shape {tuple(v.shape)}: expected 4 dimensions" + (" (N, C, H, W), or 3 without N" if name == "x" else " (K, C/G, R, S)"))
+
+
+def _same_device(x, **others):
+    for name, v in others.items():
+        if v is not None and v.device != x.device:
+            raise ValueError(f"{name} is on {v.device[0]}:{v.device[1]} and x on {x.device[0]}:{x.device[1]}: expected one device")
+
+
+def _check_bias(b, k):
+    if len(b.shape) != 1 or b.shape[0] != k:
+        raise ValueError(f"bias has shape {tuple(b.shape)}: expected ({k},), one value an output channel")
+    if k > 1 and b.stride[0] != 1:
+        raise ValueError("bias is not contiguous: expected a contiguous vector")
+
+
+def conv2d(x, w, bias=None, *, stride=1, padding=0, dilation=1, groups=1, math="fp32", rtol=None, atol=None, out=None,
+           engine=None, workspace_limit=None):
+    """2-D convolution with torch.nn.functional.conv2d's meaning (cross-correlation), in strict FP32.
+
+    x (N, C, H, W) or (C, H, W), w (K, C/G, R, S), bias (K): float32 NumPy arrays, PyTorch tensors (CPU or CUDA, on the current
+    stream), CuPy arrays or DLPack objects, all on one device; any element strides (views) are read in place.
+    Returns y (N, K, P, Q) of x's kind, or out when given (right shape, float32, not overlapping the inputs).
+
+    stride, dilation: an int or (height, width). padding: an int, (height, width), (top, bottom, left, right), "same"
+    (stride 1) or "valid". math: "fp32" (any FP32 algorithm within its bound), "exact" (the same bits on every
+    machine) or "match" (within rtol, atol of exact; default 1e-3 each). engine: a name such as "fft", or
+    "fft:ty32tx32". workspace_limit: bytes of scratch memory at most.
+
+    Raises ValueError, TypeError, NotImplementedError (no engine accepts it) or MemoryError. The interpreter's lock is not
+    held while the library computes. PyTorch tensors that need gradients go through convoy.torch.conv2d.
+    """
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(x, torch.Tensor) and torch.is_grad_enabled():
+        if x.requires_grad or w.requires_grad or (bias is not None and bias.requires_grad):
+            if out is not None:
+                raise ValueError("out is given and an input requires a gradient: expected out=None")
+            from . import torch as convoy_torch
+
+            return convoy_torch.conv2d(x, w, bias, stride=stride, padding=padding, dilation=dilation, groups=groups, math=math,
+                                       rtol=rtol, atol=atol, engine=engine, workspace_limit=workspace_limit)
+    xv, wv = view("x", x), view("w", w)
+    unbatched = len(xv.shape) == 3
+    xv, wv = _rank4("x", xv), _rank4("w", wv)
+    bv = view("bias", bias) if bias is not None else None
+    ov = view("out", out) if out is not None else None
+    _same_device(xv, w=wv, bias=bv, out=ov)
+    if ov is not None and unbatched and len(ov.shape) == 3:
+        ov.shape, ov.stride = (1,) + ov.shape, (1,) + ov.stride
+    y_stride = None if ov is None else ov.stride
+    key = (xv.shape, xv.stride, wv.shape, wv.stride, y_stride, _key(stride), _key(padding), _key(dilation), groups, math, rtol, atol, engine,
+           workspace_limit, bv is None, xv.device)
+
+    def build():
+        problem, y_shape = make_problem(xv.shape, xv.stride, wv.shape, wv.stride, stride, padding, dilation, groups,
+                                        y_stride if ov is not None and len(ov.shape) == 4 else None)
+        options = plan_options(math, rtol, atol, engine, None, workspace_limit, bias=bv is not None)
+        return Plan(problem, options, xv.device, y_shape)
+
+    plan = cached_plan(key, build)
+    if bv is not None:
+        _check_bias(bv, wv.shape[0])
+    if ov is None:
+        out = empty_like_kind(xv, plan.y_shape)
+        ov = view("out", out)
+        result = out[0] if unbatched else out
+    else:
+        if tuple(ov.shape) != plan.y_shape:
+            raise ValueError(f"out has shape {tuple(ov.shape)}: expected {plan.y_shape}")
+        result = out
+        if ov.kind == "numpy" and (ov.keep is not out or not out.flags.writeable):
+            raise ValueError("out is read-only or not made of whole floats: expected a writable float32 array")
+    plan.run(xv, wv.address, None, bv.address if bv is not None else None, ov.address)
+    return result
+
+
+def _key(value):
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _problem_of(x, w, stride, padding, dilation, groups):
+    """Problem, y's shape and device from arrays, or from two shapes (packed, on the CPU), or from a problem string."""
+    if isinstance(x, str):
+        p = _lib.Problem()
+        check(lib.convoy_problem_parse(x.encode(), p))
+        P, Q = ct.c_int64(), ct.c_int64()
+        check(lib.convoy_problem_output(p, P, Q))
+        return p, (p.n, p.k, P.value, Q.value), ("cpu", 0)
+    if isinstance(x, tuple) and isinstance(w, tuple):
+        from ._arguments import _contiguous
+
+        if len(x) != 4 or len(w) != 4:
+            raise ValueError(f"x is {x} and w is {w}: expected two shapes of 4 dimensions")
+        return make_problem(x, _contiguous(x), w, _contiguous(w), stride, padding, dilation, groups) + (("cpu", 0),)
+    xv, wv = _rank4("x", view("x", x)), _rank4("w", view("w", w))
+    _same_device(xv, w=wv)
+    return make_problem(xv.shape, xv.stride, wv.shape, wv.stride, stride, padding, dilation, groups) + (xv.device,)
+
+
+class ArrayPlan(Plan):
+    """A Plan called with arrays: plan(x, w or weights, bias=None, out=None) -> y."""
+
+    def __init__(self, problem, options, device, y_shape, x_view, w_view):
+        super().__init__(problem, options, device, y_shape)
+        self._x, self._w = x_view, w_view
+
+    def __call__(self, x, w, bias=None, out=None):
+        xv = _rank4("x", view("x", x))
+        if (xv.shape, xv.device) != (self._x[0], self.device) or xv.stride != self._x[1]:
+            raise ValueError(f"x has shape {xv.shape}, strides {xv.stride} on {xv.device}: the plan was made for {self._x[0]}, {self._x[1]} on {self.device}")
+        w_address = weights = None
+        if self.prepared:
+            if not isinstance(w, Weights):
+                raise TypeError(f"w is a {type(w).__name__}: expected what plan.prepare(w) gave, as the plan has prepared=True")
+            weights = w.handle
+        else:
+            wv = _rank4("w", view("w", w))
+            _same_device(xv, w=wv)
+            if wv.shape != self._w[0] or wv.stride != self._w[1]:
+                raise ValueError(f"w has shape {wv.shape}, strides {wv.stride}: the plan was made for {self._w[0]}, {self._w[1]}")
+            w_address = wv.address
+        bv = view("bias", bias) if bias is not None else None
+        if (bv is not None) != self.bias:
+            raise ValueError(f"bias is {'given' if bv is not None else 'missing'} and the plan was made with bias={self.bias}")
+        if bv is not None:
+            _check_bias(bv, self.y_shape[1])
+        if out is None:
+            out = empty_like_kind(xv, self.y_shape)
+        ov = view("out", out)
+        _same_device(xv, bias=bv, out=ov)
+        from ._arguments import _contiguous
+
+        if tuple(ov.shape) != self.y_shape or tuple(ov.stride) != _contiguous(self.y_shape) or (ov.kind == "numpy" and ov.keep is not out):
+            raise ValueError(f"out has shape {tuple(ov.shape)}, strides {tuple(ov.stride)}: expected {self.y_shape}, packed")
+        self.run(xv, w_address, weights, bv.address if bv is not None else None, ov.address)
+        return out
+
+
+def plan(x, w=None, *, stride=1, padding=0, dilation=1, groups=1, bias=False, prepared=False, deterministic=False, math="fp32",
+         rtol=None, atol=None, engine=None, exclude=None, workspace_limit=None):
+    """A reusable plan for arrays like x and w, for two shapes (packed, CPU), or for a problem string such as "n4c64h128k64r8".
+
+    plan(x, w) computes; plan.prepare(w) transforms w once for a plan made with prepared=True; plan.info says what was chosen.
+    """
+    return _plan_with("estimate", 0.0, None, x, w, stride, padding, dilation, groups, bias, prepared, deterministic, math, rtol, atol, engine,
+                      exclude, workspace_limit)
+
+
+def _plan_with(effort, time_limit, progress, x, w, stride, padding, dilation, groups, bias, prepared, deterministic, math, rtol, atol,
+               engine, exclude, workspace_limit):
+    problem, y_shape, device = _problem_of(x, w, stride, padding, dilation, groups)
+    options = plan_options(math, rtol, atol, engine, exclude, workspace_limit, bias, prepared, deterministic, effort, time_limit)
+    if progress is not None:
+        options.progress = _lib.PROGRESS_FN(lambda _, done, left, what: int(bool(progress(done, left, what.decode()))))
+    from ._arguments import _contiguous
+
+    xs = (problem.n, problem.c, problem.h, problem.w)
+    ws = (problem.k, problem.c // problem.groups, problem.r, problem.s)
+    x_view = (xs, tuple(problem.x_stride) if problem.strided else _contiguous(xs))
+    w_view = (ws, tuple(problem.w_stride) if problem.strided else _contiguous(ws))
+    return ArrayPlan(problem, options, device, y_shape, x_view, w_view)
+
+
+def tune(x, w=None, *, stride=1, padding=0, dilation=1, groups=1, bias=False, prepared=False, deterministic=False, math="fp32",
+         rtol=None, atol=None, exclude=None, workspace_limit=None, budget=10.0, progress=True):
+    """Times the likeliest engines and tile sizes within budget seconds, remembers the winner in wisdom (when a file is named,
+    see convoy.wisdom) and returns its plan. progress: a bar (needs tqdm; without it no bar), or False."""
+    bar = None
+    if progress:
+        try:
+            from tqdm.auto import tqdm
+
+            bar = tqdm(total=100, desc="tune", unit="%", leave=False)
+        except ImportError:
+            pass
+
+    def step(done, left, what):
+        if bar is not None:
+            bar.update(max(0, int(100 * done) - bar.n))
+            bar.set_postfix_str(f"{what}, {left:.0f} s left", refresh=False)
+        return False
+
+    try:
+        return _plan_with("measure", budget, step, x, w, stride, padding, dilation, groups, bias, prepared, deterministic, math, rtol, atol, None,
+                          exclude, workspace_limit)
+    finally:
+        if bar is not None:
+            bar.close()
+
+
+def explain(x, w=None, *, stride=1, padding=0, dilation=1, groups=1, bias=False, prepared=False, deterministic=False, math="fp32",
+            rtol=None, atol=None, engine=None, exclude=None, workspace_limit=None):
+    """One dict an engine: chosen, slower (with its time), or declined (with the reason)."""
+    problem, _, device = _problem_of(x, w, stride, padding, dilation, groups)
+    options = plan_options(math, rtol, atol, engine, exclude, workspace_limit, bias, prepared, deterministic)
+    lines = []
+
+    def each(_, line):
+        e = line.contents
+        lines.append(
+            {
+                "engine": e.engine.decode(),
+                "candidate": e.candidate.decode(),
+                "accepted": bool(e.accepted),
+                "chosen": bool(e.chosen),
+                "predicted_s": e.predicted_s,
+                "measured_s": e.measured_s,
+                "workspace_bytes": e.workspace_bytes,
+                "reason": e.reason.decode() if e.reason else "",
+            }
+        )
+
+    from ._plan import _lock
+
+    with _lock:
+        check(lib.convoy_explain(context(device).handle, problem, options, _lib.EXPLAIN_FN(each), None))
+    return lines

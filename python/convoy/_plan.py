@@ -1,0 +1,170 @@
+"""Contexts, plans and prepared weights as Python objects."""
+
+import ctypes as ct
+import os
+import threading
+import weakref
+from collections import OrderedDict
+
+from . import _lib
+from ._arguments import make_problem
+from ._lib import check, lib
+from ._tensor import scratch, stream_of, view
+
+_lock = threading.RLock()  # plans of one context are made by one thread at a time
+_contexts = {}
+_wisdom = None  # path, or None for what CONVOY_WISDOM says
+
+
+def _forget_after_fork():
+    global _lock
+    _lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_forget_after_fork)
+
+
+class Context:
+    """A device with its threads and wisdom. Made on demand, one a device."""
+
+    def __init__(self, device, wisdom=None):
+        options = _lib.ContextOptions()
+        options.device = _lib.CUDA if device[0] == "cuda" else _lib.CPU
+        options.device_index = device[1]
+        options.wisdom = wisdom.encode() if wisdom else None
+        self.handle = ct.c_void_p()
+        check(lib.convoy_context_create(options, self.handle))
+        weakref.finalize(self, lib.convoy_context_destroy, self.handle.value)
+
+    @property
+    def info(self):
+        """Facts about the machine, as a dict of strings."""
+        text = lib.convoy_context_info(self.handle).decode()
+        return dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)
+
+
+def context(device=("cpu", 0)):
+    with _lock:
+        if device not in _contexts:
+            _contexts[device] = Context(device, _wisdom)
+        return _contexts[device]
+
+
+def use_wisdom(path):
+    """Names the wisdom file for contexts made from now on; existing ones are let go."""
+    global _wisdom
+    with _lock:
+        _wisdom = None if path is None else os.fspath(path)
+        _contexts.clear()
+        _plans.clear()
+
+
+def plan_options(math="fp32", rtol=None, atol=None, engine=None, exclude=None, workspace_limit=None, bias=False, prepared=False,
+                 deterministic=False, effort="estimate", time_limit=0.0):
+    """PlanOptions from Python values, with F.conv2d's kind of errors."""
+    if math not in _lib.MATH:
+        raise ValueError(f"math is {math!r}: expected one of {', '.join(map(repr, _lib.MATH))}")
+    if math == "match" and rtol is None and atol is None:
+        rtol = atol = 1e-3
+    if math != "match" and (rtol is not None or atol is not None):
+        raise ValueError(f"rtol and atol are given with math={math!r}: expected math='match'")
+    if effort not in ("estimate", "measure"):
+        raise ValueError(f"effort is {effort!r}: expected 'estimate' or 'measure'")
+    o = _lib.PlanOptions()
+    o.math, o.rtol, o.atol = _lib.MATH[math], rtol or 0.0, atol or 0.0
+    o.effort, o.time_limit_s = int(effort == "measure"), time_limit
+    o.engine = engine.encode() if engine else None
+    o.exclude = exclude.encode() if exclude else None
+    if workspace_limit is not None:
+        if workspace_limit < 0:
+            raise ValueError(f"workspace_limit is {workspace_limit}: expected bytes, 0 or more")
+        o.workspace_limited, o.workspace_limit_bytes = 1, workspace_limit
+    o.bias, o.prepared, o.deterministic = int(bias), int(prepared), int(deterministic)
+    return o
+
+
+class Weights:
+    """w transformed once by Plan.prepare; serves every plan with the same engine, candidate and shape of w."""
+
+    def __init__(self, handle):
+        self.handle = handle
+        self.nbytes = lib.convoy_weights_bytes(handle)
+        weakref.finalize(self, lib.convoy_weights_destroy, handle)
+
+
+class Plan:
+    """The engine and tuning choice for one problem. Immutable; any number of threads may call it at once.
+
+    plan(x, w, bias=None, out=None) computes y; with a plan made by prepared=True, w is what prepare(w) gave.
+    """
+
+    def __init__(self, problem, options, device, y_shape):
+        handle = ct.c_void_p()
+        with _lock:
+            check(lib.convoy_plan_create(context(device).handle, problem, options, handle))
+        self.handle, self.device, self.y_shape = handle.value, device, y_shape
+        self.workspace_bytes = lib.convoy_plan_workspace_bytes(handle)
+        self.bias, self.prepared = bool(options.bias), bool(options.prepared)
+        weakref.finalize(self, lib.convoy_plan_destroy, self.handle)
+
+    @property
+    def info(self):
+        """What was chosen and why, as a dict."""
+        i = _lib.PlanInfo()
+        check(lib.convoy_plan_describe(self.handle, i))
+        text = ct.create_string_buffer(256)
+        lib.convoy_problem_print(i.problem, text, 256)
+        return {
+            "problem": text.value.decode(),
+            "engine": i.engine.decode(),
+            "engine_revision": i.engine_revision,
+            "candidate": i.candidate.decode(),
+            "math": _lib.MATH_NAMES[i.math],
+            "source": _lib.SOURCES[i.source],
+            "predicted_s": i.predicted_s,
+            "measured_s": i.measured_s,
+            "workspace_bytes": i.workspace_bytes,
+            "threads": i.threads,
+            "deterministic": bool(i.deterministic),
+        }
+
+    def __repr__(self):
+        i = self.info
+        return f"<convoy.Plan {i['problem']} {i['engine']}:{i['candidate']} math={i['math']}>"
+
+    def prepare(self, w):
+        """Transforms w once (for inference); w must have the shape and strides that the plan was made for."""
+        v = view("w", w)
+        handle = ct.c_void_p()
+        check(lib.convoy_weights_create(self.handle, v.address, stream_of(v), handle))
+        return Weights(handle.value)
+
+    def run(self, x, w_address, weights, bias_address, y_address):
+        """Executes on addresses; x is a View, whose device gives workspace and stream."""
+        a = _lib.Args(ct.sizeof(_lib.Args), x.address, w_address, weights, bias_address, y_address)
+        if self.workspace_bytes:
+            a.workspace, owner = scratch(x, self.workspace_bytes)
+            a.workspace_bytes = self.workspace_bytes
+        if x.device[0] == "cuda":
+            a.stream = stream_of(x)
+        status = lib.convoy_execute(self.handle, a)
+        if status:
+            check(status)
+
+
+_plans = OrderedDict()
+_MOST_PLANS = 256
+
+
+def cached_plan(key, build):
+    """The plan of a key; least recently used ones are let go."""
+    with _lock:
+        plan = _plans.get(key)
+        if plan is None:
+            plan = build()
+            _plans[key] = plan
+            if len(_plans) > _MOST_PLANS:
+                _plans.popitem(last=False)
+        else:
+            _plans.move_to_end(key)
+        return plan

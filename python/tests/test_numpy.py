@@ -1,0 +1,175 @@
+import os
+import signal
+import threading
+
+import numpy as np
+import pytest
+
+import convoy
+import reference
+
+CASES = [
+    dict(),
+    dict(padding="same"),
+    dict(padding=(2, 1)),
+    dict(padding=(0, 3, 1, 2)),
+    dict(stride=2, padding=3),
+    dict(stride=(1, 3), dilation=(2, 1), padding=2),
+    dict(groups=2, padding=1),
+    dict(groups=4),
+]
+
+
+def _full(kernel, options):
+    """The options with every pair spelled out, as the reference takes them."""
+    from convoy._arguments import geometry
+
+    stride, padding, dilation = geometry(kernel, options.get("stride", 1), options.get("padding", 0), options.get("dilation", 1))
+    return dict(stride=stride, padding=padding, dilation=dilation, groups=options.get("groups", 1))
+
+
+@pytest.mark.parametrize("math", ["fp32", "exact"])
+@pytest.mark.parametrize("options", CASES, ids=str)
+def test_against_scipy(draw, options, math):
+    groups = options.get("groups", 1)
+    x, w, bias = draw(2, 4, 23, 19), draw(8, 4 // groups, 5, 4), draw(8)
+    y = convoy.conv2d(x, w, bias, math=math, **options)
+    want = reference.conv2d(x, w, bias, **_full((5, 4), options))
+    assert y.dtype == np.float32 and y.shape == want.shape
+    assert np.abs(y - want).max() <= reference.bound(x, w)
+
+
+def test_unbatched_and_valid(draw):
+    x, w = draw(3, 12, 12), draw(2, 3, 7, 7)
+    assert np.array_equal(convoy.conv2d(x, w, padding="valid", math="exact"), convoy.conv2d(x[None], w, math="exact")[0])
+
+
+def test_views_give_the_bits_of_copies(draw):
+    x, w = draw(2, 6, 30, 40), draw(4, 6, 5, 5)
+    views = [
+        (x[:, ::2], w[:, ::2]),
+        (x[:, :, ::-1, ::-1], w),
+        (x[:, :, 3:20, 2::3], w[::-1]),
+        (x.transpose(0, 1, 3, 2), w.transpose(0, 1, 3, 2)),
+        (np.broadcast_to(x[:, :1], x.shape), w),
+        (x, np.broadcast_to(w[:1], w.shape)),
+    ]
+    for xv, wv in views:
+        a = convoy.conv2d(xv, wv, padding=2, math="exact")
+        b = convoy.conv2d(np.ascontiguousarray(xv), np.ascontiguousarray(wv), padding=2, math="exact")
+        assert np.array_equal(a, b)
+
+
+def test_out(draw):
+    x, w = draw(1, 2, 9, 9), draw(3, 2, 3, 3)
+    want = convoy.conv2d(x, w, math="exact")
+    out = np.full((1, 3, 7, 7), np.nan, np.float32)
+    assert convoy.conv2d(x, w, math="exact", out=out) is out and np.array_equal(out, want)
+    wide = np.full((1, 3, 7, 20), 5, np.float32)
+    convoy.conv2d(x, w, math="exact", out=wide[..., 3:10])
+    assert np.array_equal(wide[..., 3:10], want) and (wide[..., :3] == 5).all() and (wide[..., 10:] == 5).all()
+
+
+def test_empty(draw):
+    assert convoy.conv2d(np.zeros((0, 2, 5, 5), np.float32), draw(3, 2, 3, 3)).shape == (0, 3, 3, 3)
+    y = convoy.conv2d(np.zeros((1, 0, 5, 5), np.float32), np.zeros((2, 0, 3, 3), np.float32), np.array([1, 2], np.float32))
+    assert (y[0, 0] == 1).all() and (y[0, 1] == 2).all()
+
+
+@pytest.mark.parametrize(
+    "change, kind, words",
+    [
+        (dict(x=np.zeros((1, 2, 8, 8))), TypeError, "x is float64: expected float32"),
+        (dict(w=np.zeros((3, 2, 3, 3), np.int32)), TypeError, "w is int32"),
+        (dict(x="no"), TypeError, "x is a str"),
+        (dict(x=np.zeros((8, 8), np.float32)), ValueError, "x has shape"),
+        (dict(w=np.zeros((3, 3), np.float32)), ValueError, "w has shape"),
+        (dict(groups=2), ValueError, "groups is 2"),
+        (dict(groups=0), ValueError, "groups is 0"),
+        (dict(stride=0), ValueError, "stride is 0"),
+        (dict(stride=1.5), TypeError, "stride is 1.5"),
+        (dict(padding=-1), ValueError, "padding is -1"),
+        (dict(padding="full"), ValueError, "padding is 'full'"),
+        (dict(padding="same", stride=2), ValueError, "stride 1"),
+        (dict(dilation=(4, 1)), ValueError, "effective kernel is 9 and the padded image 8"),
+        (dict(bias=np.zeros(2, np.float32)), ValueError, "bias has shape"),
+        (dict(math="tf32"), ValueError, "math is 'tf32'"),
+        (dict(rtol=1e-3), ValueError, "math='match'"),
+        (dict(engine="nothing"), ValueError, "engine is 'nothing'"),
+        (dict(workspace_limit=-1), ValueError, "workspace_limit is -1"),
+        (dict(out=np.zeros((1, 3, 5, 5), np.float32)), ValueError, "out has shape"),
+        (dict(out=np.zeros((1, 3, 6, 6))), TypeError, "out is float64"),
+    ],
+)
+def test_errors(change, kind, words):
+    arguments = dict(x=np.zeros((1, 2, 8, 8), np.float32), w=np.zeros((3, 2, 3, 3), np.float32))
+    arguments.update(change)
+    with pytest.raises(kind, match=words.replace("(", r"\(")):
+        convoy.conv2d(arguments.pop("x"), arguments.pop("w"), **arguments)
+
+
+def test_plan_and_prepared_weights(draw):
+    x, w, bias = draw(2, 8, 40, 40), draw(8, 8, 9, 9), draw(8)
+    plan = convoy.plan(x, w, bias=True, prepared=True)
+    ready = plan.prepare(w)
+    fresh = convoy.conv2d(x, w, bias, engine=plan.info["engine"])
+    assert np.abs(plan(x, ready, bias) - fresh).max() <= reference.bound(x, w)
+    with pytest.raises(TypeError, match="prepare"):
+        plan(x, w, bias)
+    with pytest.raises(ValueError, match="bias is missing"):
+        plan(x, ready)
+    with pytest.raises(ValueError, match="the plan was made for"):
+        plan(x[:1], ready, bias)
+
+
+def test_explain_names_one_choice():
+    lines = convoy.explain("n1c8h64k8r9")
+    assert sum(line["chosen"] for line in lines) == 1
+    assert all(line["reason"] for line in lines if not line["accepted"])
+
+
+def test_many_threads_one_shape(draw):
+    x, w = draw(1, 4, 40, 40), draw(4, 4, 7, 7)
+    want = convoy.conv2d(x, w, math="exact")
+    wrong = []
+
+    def work():
+        for _ in range(20):
+            if not np.array_equal(convoy.conv2d(x, w, math="exact"), want):
+                wrong.append(1)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    assert not wrong
+
+
+def test_after_fork(draw):
+    x, w = draw(1, 4, 40, 40), draw(4, 4, 7, 7)
+    want = convoy.conv2d(x, w, math="exact")
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        same = np.array_equal(convoy.conv2d(x, w, math="exact"), want) and np.array_equal(convoy.conv2d(x, w, padding=3, math="exact").shape, (1, 4, 40, 40))
+        os._exit(0 if same else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_dlpack_and_misaligned(draw):
+    class Opaque:
+        def __init__(self, a):
+            self.a = a
+
+        def __dlpack__(self, **kw):
+            return self.a.__dlpack__(**kw)
+
+        def __dlpack_device__(self):
+            return self.a.__dlpack_device__()
+
+    x, w = draw(1, 2, 9, 9), draw(3, 2, 3, 3)
+    want = convoy.conv2d(x, w, math="exact")
+    assert np.array_equal(convoy.conv2d(Opaque(x), Opaque(w), math="exact"), want)
+    raw = np.zeros(x.nbytes + 1, np.uint8)
+    odd = raw[1:].view(np.float32).reshape(x.shape)
+    odd[...] = x
+    assert np.array_equal(convoy.conv2d(odd, w, math="exact"), want)
