@@ -34,10 +34,7 @@ typedef struct weights {
     int64_t step;
 } weights;
 
-INLINE float weight(const weights *w, const int j)
-{
-    return w->at[j / 3][j % 3 * w->step];
-}
+INLINE float weight(const weights *w, const int j) { return w->at[j / 3][j % 3 * w->step]; }
 
 /* Lanes [a, b) of a vector whose lanes are apart in memory. */
 static vf gather_between(const float *p, int64_t step, int64_t a, int64_t b)
@@ -59,8 +56,15 @@ INLINE void partial(const cv_rows_tile *t, vf *acc, int64_t x_at, const weights 
         UNROLL
         for (int i = 0; i < v; i++) {
             const int64_t a = lo - t->q[i], b = hi - t->q[i] < t->lanes ? hi - t->q[i] : t->lanes;
-            const vm mask = vm_between(a, b);
             const float *at = t->x[i] + x_at + s * t->x_s;
+            if (a <= 0 && b >= VL && !apart) { /* not a vector of the border */
+                const vf x = vf_load(at);
+                UNROLL
+                for (int j = first; j < first + m; j++)
+                    acc[j * v + i] = vf_fma(x, vf_set1(weight(&ws, j)), acc[j * v + i]);
+                continue;
+            }
+            const vm mask = vm_between(a, b);
             const vf x = apart ? gather_between(at, t->x_q, a, b) : vf_load_m(at, mask);
             UNROLL
             for (int j = first; j < first + m; j++)
@@ -157,15 +161,9 @@ INLINE void tile(const cv_rows_tile *t, const int m, const int v, const int slid
 }
 
 #define DEFINE(m, v)                                                                                                   \
-    static void rows_##m##_##v(const cv_rows_tile *t)                                                                  \
-    {                                                                                                                  \
-        tile(t, m, v, 0, 0);                                                                                           \
-    }
+    static void rows_##m##_##v(const cv_rows_tile *t) { tile(t, m, v, 0, 0); }
 #define SLIDE(m, v)                                                                                                    \
-    static void slide_##m##_##v(const cv_rows_tile *t)                                                                 \
-    {                                                                                                                  \
-        tile(t, m, v, 1, 0);                                                                                           \
-    }
+    static void slide_##m##_##v(const cv_rows_tile *t) { tile(t, m, v, 1, 0); }
 #define DEFINE_ALL(v)                                                                                                  \
     DEFINE(1, v)                                                                                                       \
     DEFINE(2, v)                                                                                                       \
@@ -177,10 +175,7 @@ INLINE void tile(const cv_rows_tile *t, const int m, const int v, const int slid
     SLIDE(3, v)                                                                                                        \
     SLIDE(4, v)
 #define APART(m)                                                                                                       \
-    static void apart_##m(const cv_rows_tile *t)                                                                       \
-    {                                                                                                                  \
-        tile(t, m, 1, 0, 1);                                                                                           \
-    }
+    static void apart_##m(const cv_rows_tile *t) { tile(t, m, 1, 0, 1); }
 DEFINE_ALL(1)
 DEFINE_ALL(2)
 #if V_MOST > 2
