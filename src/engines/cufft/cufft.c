@@ -180,6 +180,8 @@ static convoy_status create(const cv_request *q, const cv_candidate *candidate, 
     needs->prepare_bytes = q->prepared ? cv_pipeline_prepare_bytes(l) : 0;
     needs->bound_kind = 1;
     needs->bound_factor = 4 * log2((double)l->s.ty * l->s.tx);
+    needs->tile_h = l->s.ty;
+    needs->tile_w = l->s.tx;
     *state = l;
     return CONVOY_OK;
 }
