@@ -3,25 +3,18 @@
  *   out[n][g][lane] = sum over c of row[n][c] * vector[g][c][lane]           (complex; n: rows, g: groups of VL lanes)
  *
  * with three real products a complex one: (a + ib)(c + id) = (p - q) + i(r - p - q), p = ac, q = bd, r = (a+b)(c+d).
- * The sums a+b and c+d are made in registers; on cores whose adders stand beside the multipliers (Zen 4) they are free.
- * The register tile is BLOCK rows by one group: 3*BLOCK accumulators (24 of 32 registers with 16 lanes), and a step
- * reads 2 vectors and 2*BLOCK broadcasts for 3*BLOCK multiply-adds.
+ * The rows' sums a+b are packed with them, the vectors' c+d made once for BLOCK rows. The register tile is BLOCK rows
+ * by one group: 3*BLOCK accumulators (24 of 32 registers with 16 lanes, 12 of 16 with 8), and a step reads 2 vectors
+ * and 3*BLOCK broadcasts, which are memory operands, for 3*BLOCK multiply-adds.
  *
- * A bin's values lie far apart (a column's bins are together, for the transforms), so operands are packed: rows BLOCK
- * at a time to [c][re of the rows, im of the rows], up to ROWS rows (L2); the vectors of one group to [c][re, im] (L1),
- * unless one block of rows is all there is. Packing bin v asks for bin v + 1, which lies next to it. Traffic: rows,
- * vectors and results once; each packed vector serves all rows, each packed row all groups. */
+ * A bin's values lie far apart, as a column's bins are together for the transforms. Rows are packed BLOCK at a time to
+ * [c][re, im, re + im of the rows], up to ROWS rows (for L2). Vectors are read where they are: the DEPTH pairs of lines
+ * of a group fit L1, over whose sets the odd column length spreads them, and serve all blocks of rows (packing them too
+ * cost 4 %). Working on bin v asks for bin v + 1, which lies next to it. Traffic: rows, vectors and results once. */
 #include "tile.h"
 #include "simd/simd.h"
 
-#if defined(CV_ISA_AVX512)
-enum { BLOCK = 8 };
-#elif defined(CV_ISA_AVX2)
-enum { BLOCK = 3 }; /* of 16 registers: 9 accumulators, 3 for the vector, 3 for the row */
-#else
-enum { BLOCK = 1 };
-#endif
-enum { DEPTH = 160, ROWS = 128, LINE = VL >= 2 ? VL : 2, PANEL = (DEPTH + VL) * LINE };
+enum { BLOCK = VL >= 2 ? VL / 2 : 1, LINE = 3 * BLOCK, DEPTH = 160, ROWS = 128, PANEL = (DEPTH + VL) * LINE };
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -42,7 +35,7 @@ static void pack_rows(const cv_fft_product *f, const float *bin, int64_t column,
 {
     for (int64_t c = 0; c < depth; c += VL) {
         const int n = (int)least(VL, depth - c);
-        vf m[LINE];
+        vf m[2 * BLOCK];
         for (int j = 0; j < BLOCK; j++) {
             const int64_t i = f->row_first + (n0 + j) * f->depth + c0 + c;
             const int there = j < count;
@@ -53,26 +46,17 @@ static void pack_rows(const cv_fft_product *f, const float *bin, int64_t column,
                 vf_prefetch_l2(bin + i / VL * column + 3 * VL);
             }
         }
-        for (int j = 2 * BLOCK; j < LINE; j++)
-            m[j] = vf_zero();
 #if VL == 1
-        vf_store(panel + c * LINE, m[0]);
-        vf_store(panel + c * LINE + 1, m[1]);
+        panel[c * LINE] = m[0];
+        panel[c * LINE + 1] = m[1];
+        panel[c * LINE + 2] = m[0] + m[1];
 #else
         vf_transpose(m);
-        for (int i = 0; i < VL; i++)
+        for (int i = 0; i < VL; i++) {
             vf_store(panel + (c + i) * LINE, m[i]);
+            vf_fold_store(panel + (c + i) * LINE + VL, m[i]);
+        }
 #endif
-    }
-}
-
-static void pack_vectors(const float *bin, int64_t column, int64_t depth, float *packed)
-{
-    for (int64_t c = 0; c < depth; c++, bin += column, packed += 2 * VL) {
-        vf_store(packed, vf_load(bin));
-        vf_store(packed + VL, vf_load(bin + VL));
-        vf_prefetch_l2(bin + 2 * VL);
-        vf_prefetch_l2(bin + 3 * VL);
     }
 }
 
@@ -82,15 +66,21 @@ static void pack_vectors(const float *bin, int64_t column, int64_t depth, float 
                            int64_t pitch, int more)                                                                    \
     {                                                                                                                  \
         vf p[N], q[N], r[N];                                                                                           \
-        _Pragma("GCC unroll 8") for (int j = 0; j < N; j++) p[j] = q[j] = r[j] = vf_zero();                            \
+        _Pragma("GCC unroll 8") for (int j = 0; j < N; j++)                                                            \
+        {                                                                                                              \
+            vf_prefetch(out + j * pitch);                                                                              \
+            vf_prefetch(out + j * pitch + VL);                                                                         \
+            p[j] = q[j] = r[j] = vf_zero();                                                                            \
+        }                                                                                                              \
         for (int64_t c = 0; c < depth; c++, panel += LINE, vector += step) {                                           \
             const vf wr = vf_load(vector), wi = vf_load(vector + VL), ws = vf_add(wr, wi);                             \
             _Pragma("GCC unroll 8") for (int j = 0; j < N; j++)                                                        \
             {                                                                                                          \
                 const vf xr = vf_set1(panel[j]), xi = vf_set1(panel[BLOCK + j]);                                       \
+                const vf xs = vf_set1(panel[2 * BLOCK + j]);                                                           \
                 p[j] = vf_fma(xr, wr, p[j]);                                                                           \
                 q[j] = vf_fma(xi, wi, q[j]);                                                                           \
-                r[j] = vf_fma(vf_add(xr, xi), ws, r[j]);                                                               \
+                r[j] = vf_fma(xs, ws, r[j]);                                                                           \
             }                                                                                                          \
         }                                                                                                              \
         _Pragma("GCC unroll 8") for (int j = 0; j < N; j++, out += pitch)                                              \
@@ -108,9 +98,9 @@ CV_PRODUCT(1)
 #if VL >= 8
 CV_PRODUCT(2)
 CV_PRODUCT(3)
+CV_PRODUCT(4)
 #endif
 #if VL >= 16
-CV_PRODUCT(4)
 CV_PRODUCT(5)
 CV_PRODUCT(6)
 CV_PRODUCT(7)
@@ -121,40 +111,34 @@ typedef void (*product_fn)(const float *, const float *, int64_t, int64_t, float
 static const product_fn product_of[BLOCK] = {
     product1,
 #if VL >= 8
-    product2, product3,
+    product2, product3, product4,
 #endif
 #if VL >= 16
-    product4, product5, product6, product7, product8,
+    product5, product6, product7, product8,
 #endif
 };
 
 size_t CV_ISA_NAME(cv_fft_product_floats)(void);
-size_t CV_ISA_NAME(cv_fft_product_floats)(void)
-{
-    return (size_t)((ROWS + BLOCK - 1) / BLOCK * PANEL + DEPTH * 2 * VL);
-}
+size_t CV_ISA_NAME(cv_fft_product_floats)(void) { return (size_t)((ROWS + BLOCK - 1) / BLOCK * PANEL); }
 
 /* One bin, columns c..c+depth-1, rows n0..n1-1, which go in blocks of nearly equal size: 50 rows as 8,7,7,7,7,7,7. */
 static void product_part(const cv_fft_product *f, int64_t n0, int64_t n1, int64_t c, int64_t depth, int64_t column,
-                         const float *row, const float *vector, float *out, float *scratch)
+                         const float *row, const float *vector, float *out, float *panels)
 {
     const int64_t blocks = (n1 - n0 + BLOCK - 1) / BLOCK, pitch = f->out_groups * column;
-    float *packed = scratch, *panels = scratch + DEPTH * 2 * VL;
     for (int64_t b = 0; b < blocks; b++) {
         const int64_t from = n0 + (n1 - n0) * b / blocks, to = n0 + (n1 - n0) * (b + 1) / blocks;
         pack_rows(f, row, column, from, (int)(to - from), c, depth, panels + b * PANEL);
     }
     for (int64_t g = 0; g < f->groups; g++) {
-        const float *use = vector + (g * f->depth + c) * column;
-        int64_t step = column;
-        if (blocks > 1) {
-            pack_vectors(use, column, depth, packed);
-            use = packed;
-            step = 2 * VL;
+        const float *from_c = vector + (g * f->depth + c) * column;
+        for (int64_t i = 0; i < depth; i++) {
+            vf_prefetch_l2(from_c + i * column + 2 * VL);
+            vf_prefetch_l2(from_c + i * column + 3 * VL);
         }
         for (int64_t b = 0; b < blocks; b++) {
             const int64_t from = n0 + (n1 - n0) * b / blocks, to = n0 + (n1 - n0) * (b + 1) / blocks;
-            product_of[to - from - 1](panels + b * PANEL, use, step, depth, out + from * pitch + g * column, pitch,
+            product_of[to - from - 1](panels + b * PANEL, from_c, column, depth, out + from * pitch + g * column, pitch,
                                       c > 0);
         }
     }

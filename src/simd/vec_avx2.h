@@ -20,6 +20,10 @@ static inline vf vf_load(const float *p) { return _mm256_loadu_ps(p); }
 static inline void vf_store(float *p, vf a) { _mm256_storeu_ps(p, a); }
 static inline vf vf_load_n(const float *p, int n) { return _mm256_maskload_ps(p, cv_mask_n(n)); }
 static inline void vf_store_n(float *p, vf a, int n) { _mm256_maskstore_ps(p, cv_mask_n(n), a); }
+static inline void vf_fold_store(float *p, vf a)
+{
+    _mm_storeu_ps(p, _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1)));
+}
 static inline void vf_stream(float *p, vf a) { _mm256_stream_ps(p, a); }
 
 static inline void vf_stream_end(void) { _mm_sfence(); }

@@ -17,6 +17,10 @@ static inline vf vf_load(const float *p) { return _mm512_loadu_ps(p); }
 static inline void vf_store(float *p, vf a) { _mm512_storeu_ps(p, a); }
 static inline vf vf_load_n(const float *p, int n) { return _mm512_maskz_loadu_ps(cv_mask_n(n), p); }
 static inline void vf_store_n(float *p, vf a, int n) { _mm512_mask_storeu_ps(p, cv_mask_n(n), a); }
+static inline void vf_fold_store(float *p, vf a)
+{
+    _mm256_storeu_ps(p, _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1)));
+}
 static inline void vf_stream(float *p, vf a) { _mm512_stream_ps(p, a); }
 
 static inline void vf_stream_end(void) { _mm_sfence(); }

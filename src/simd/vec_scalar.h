@@ -11,6 +11,7 @@
  *   vf_load vf_store           unaligned, VL floats
  *   vf_load_n vf_store_n       the first n lanes (0 <= n <= VL); lanes past n load as +0, their memory is not touched
  *   vf_load_between(p, a, b)   lanes a..b-1 of the vector at p; the others are +0 and their memory is not touched
+ *   vf_fold_store              p[i] = lane i + lane i + VL/2, i < VL/2 (not with one lane)
  *   vf_stream                  non-temporal store where there is one (aligned address), else vf_store
  *   vf_stream_end              makes the streamed stores visible to other threads before what this one stores next
  *   vf_gather                  base[i * stride] for lane i, stride in floats; vf_gather_n the first n lanes
