@@ -81,7 +81,12 @@ static void load_row(loading *g, int y, float *line)
         vf m[VL];
         if (inside && x >= g->x0 && x + VL <= g->x1) {
             const ptrdiff_t to = y * load->step_y + x;
-            CV_UNROLL for (int l = 0; l < VL; l++) m[l] = vf_load(g->at[l] + to);
+            CV_UNROLL for (int l = 0; l < VL; l++)
+            {
+                m[l] = vf_load(g->at[l] + to);
+                vf_prefetch_l2(g->at[l] + to +
+                               2 * load->step_y); /* as many streams as lanes: too many for the machine's own */
+            }
         } else
             for (int l = 0; l < VL; l++)
                 m[l] = l < load->lanes ? load_lane(load, &load->lane[l], y, x) : vf_zero();
