@@ -12,37 +12,30 @@ static const struct {
                    {9, 132, 78}, {10, 116, 80}, {12, 120, 105}, {15, 234, 140}, {16, 182, 190}};
 enum { RADICES = sizeof butterflies / sizeof butterflies[0] };
 
-static double pass_cycles(int at, int n, int last)
-{
-    const int r = butterflies[at].radix;
-    return (double)n / r * (butterflies[at].cycles + (last ? 0 : 2.4 * (r - 1)));
-}
+/* A pass costs the same a point whatever the others are, so the best list of radices for n follows from those for its
+ * divisors. */
+typedef struct choice {
+    double cycles[CV_FFT_MAX + 1]; /* a point; 0: not looked at */
+    unsigned char radix[CV_FFT_MAX + 1];
+} choice;
 
-/* The cheapest list of radices whose product is n; 0 passes when there is none. */
-static double choose(int n, int total, int depth, int *radix, int *passes)
+static double choose(choice *memo, int n)
 {
-    double best = -1;
-    for (int i = 0; i < RADICES && depth < CV_FFT_PASSES; i++) {
+    if (memo->cycles[n] > 0)
+        return memo->cycles[n];
+    double best = 1e9; /* no list: n has another prime */
+    for (int i = 0; i < RADICES; i++) {
         const int r = butterflies[i].radix;
         if (n % r != 0)
             continue;
-        int rest[CV_FFT_PASSES], rest_passes = 0;
-        double cycles = pass_cycles(i, total, n == r);
-        if (n > r) {
-            double more = choose(n / r, total, depth + 1, rest, &rest_passes);
-            if (more < 0)
-                continue;
-            cycles += more;
+        const double last = butterflies[i].cycles / r;
+        const double cycles = n == r ? last : last + 2.4 * (r - 1) / r + choose(memo, n / r);
+        if (cycles < best) {
+            best = cycles;
+            memo->radix[n] = (unsigned char)r;
         }
-        if (best >= 0 && cycles >= best)
-            continue;
-        best = cycles;
-        radix[0] = r;
-        for (int j = 0; j < rest_passes; j++)
-            radix[j + 1] = rest[j];
-        *passes = rest_passes + 1;
     }
-    return best;
+    return memo->cycles[n] = best;
 }
 
 int cv_fft_line_has(int n)
@@ -62,12 +55,10 @@ int cv_fft_line_has(int n)
 double cv_fft_line_cycles(int n)
 {
     static _Atomic double known[CV_FFT_MAX + 1];
-    int radix[CV_FFT_PASSES], passes;
-    if (n < 1 || n > CV_FFT_MAX)
-        return choose(n, n, 0, radix, &passes);
     double cycles = atomic_load_explicit(&known[n], memory_order_relaxed);
     if (cycles == 0) {
-        cycles = choose(n, n, 0, radix, &passes);
+        choice memo = {{0}, {0}};
+        cycles = n * choose(&memo, n);
         atomic_store_explicit(&known[n], cycles, memory_order_relaxed);
     }
     return cycles;
@@ -90,7 +81,11 @@ void cv_fft_line_init(cv_fft_line *line, int n, float *table)
 {
     const double turn = 6.283185307179586476925286766559;
     line->n = n;
-    choose(n, n, 0, line->radix, &line->passes);
+    line->passes = 0;
+    choice memo = {{0}, {0}};
+    choose(&memo, n);
+    for (int left = n; left > 1; left /= line->radix[line->passes++])
+        line->radix[line->passes] = memo.radix[left];
     for (int i = 0, left = n; i < line->passes; i++) {
         const int r = line->radix[i], m = left / r;
         line->twiddle[i] = table;

@@ -1,6 +1,8 @@
 /* Which tiles to consider, and what they will cost. */
 #include "fft.h"
 
+enum { SIDES = 20, KEPT = 64 };
+
 static double least(double a, double b) { return a < b ? a : b; }
 static double over(int64_t a, int64_t b) { return (double)((a + b - 1) / b); }
 
@@ -54,18 +56,25 @@ double cv_fft_cost(const cv_request *r, const cv_fft_shape *s)
     return seconds + 5e-6;
 }
 
-/* Sides from the kernel's up, in steps fine enough to fit an output closely. */
-static int sides(int64_t taps, int64_t stride, int64_t span, int most, int *list)
+/* Sides worth a thought along one axis, ascending: a larger one must come closer to covering the outputs without waste.
+ */
+static int sides(int64_t taps, int64_t stride, int64_t outs, int most, int *list)
 {
     static const int all[] = {8,   9,   10,  12,  15,  16,  18,  20,  24,  25,  27,  30,  32,  36,  40,  45,  48,
                               50,  54,  60,  64,  72,  75,  80,  90,  96,  100, 108, 120, 128, 135, 144, 150, 160,
                               180, 192, 200, 216, 240, 256, 270, 288, 300, 320, 360, 384, 400, 432, 450, 480, 512};
     int n = 0;
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        if (all[i] - taps + 1 < stride || all[i] > most)
+    double best = 1e30;
+    for (size_t i = 0; i < sizeof all / sizeof *all && n < SIDES; i++) {
+        const int64_t step = (all[i] - taps + 1) / stride * stride;
+        if (step < 1 || all[i] > most)
             continue;
+        const double work = over(outs, step) * all[i];
+        if (work > best * 1.1)
+            continue;
+        best = least(best, work);
         list[n++] = all[i];
-        if (all[i] >= span) /* one tile holds everything */
+        if (step >= outs) /* one tile holds everything */
             break;
     }
     return n;
@@ -73,15 +82,14 @@ static int sides(int64_t taps, int64_t stride, int64_t span, int most, int *list
 
 int cv_fft_list(const cv_request *r, cv_candidate *list, int capacity)
 {
-    enum { SIDES = 64, KEPT = 96 };
     int ys[SIDES], xs[SIDES], kept = 0, ways[CV_FFT_WAYS], way_count = 0;
     double cost[KEPT];
     const convoy_problem *p = &r->p;
     const int most = r->cg <= 4 ? CV_FFT_MAX : 160;
-    const int64_t y_outs = ((r->P - 1) * p->stride_h + p->dil_h) / p->dil_h,
-                  x_outs = ((r->Q - 1) * p->stride_w + p->dil_w) / p->dil_w;
-    const int ny = sides(p->r, p->stride_h, y_outs + p->r - 1, most, ys),
-              nx = sides(p->s, p->stride_w, x_outs + p->s - 1, most, xs);
+    const int64_t y_outs = ((r->P - 1) * p->stride_h + p->dil_h) / p->dil_h;
+    const int64_t x_outs = ((r->Q - 1) * p->stride_w + p->dil_w) / p->dil_w;
+    const int ny = sides(p->r, p->stride_h, y_outs, most, ys), nx = sides(p->s, p->stride_w, x_outs, most, xs);
+    const int square = p->r == p->s && y_outs == x_outs && p->stride_h == p->stride_w;
     if (r->cg == 1) {
         ways[way_count++] = CV_FFT_POINT_C;
         ways[way_count++] = CV_FFT_POINT_T;
@@ -94,12 +102,9 @@ int cv_fft_list(const cv_request *r, cv_candidate *list, int capacity)
         capacity = KEPT;
     for (int w = 0; w < way_count; w++)
         for (int i = 0; i < ny; i++)
-            for (int j = 0; j < nx; j++) {
-                /* Oblong tiles only when the problem is: square ones otherwise, and a neighbour or two. */
+            for (int j = square ? i : 0; j < (square ? i + 1 : nx); j++) {
                 const cv_candidate c = {{ys[i], xs[j], ways[w], cv_fft_kernels_of(r->machine->cpu.isa)->lanes}};
                 cv_fft_shape s;
-                if (p->r == p->s && y_outs == x_outs && ys[i] != xs[j])
-                    continue;
                 if (!cv_fft_shape_make(r, &c, &s))
                     continue;
                 const double seconds = cv_fft_cost(r, &s);
