@@ -14,6 +14,19 @@ __device__ __forceinline__ void cv_cp16(float *to, const float *from)
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(a), "l"(from));
 }
 
+/* The same, or zeros in place of what would be read. */
+__device__ __forceinline__ void cv_cp4_or_zero(float *to, const float *from, bool copy)
+{
+    unsigned a = (unsigned)__cvta_generic_to_shared(to), bytes = copy ? 4 : 0;
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(a), "l"(from), "r"(bytes));
+}
+
+__device__ __forceinline__ void cv_cp16_or_zero(float *to, const float *from, bool copy)
+{
+    unsigned a = (unsigned)__cvta_generic_to_shared(to), bytes = copy ? 16 : 0;
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(a), "l"(from), "r"(bytes));
+}
+
 __device__ __forceinline__ void cv_cp_commit() { asm volatile("cp.async.commit_group;"); }
 template <int N> __device__ __forceinline__ void cv_cp_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N)); }
 

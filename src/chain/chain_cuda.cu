@@ -49,26 +49,23 @@ int cv_chain_cuda_choices(const cv_chain_shape *shape, const cv_chain_gpu *gpu, 
     enum { MOST = CV_CHAIN_CHOICES };
     ranked all[MOST];
     int count = 0;
-    static const int swizzles[] = {8, 1, 32};
-    for (int i = 0; i < CV_SLIDE_VARIANTS; ++i)
-        for (int split = 0; split < 2; ++split) {
-            if (!cv_slide_fits(shape, gpu, i, split))
-                continue;
-            for (int j = 0; j < 3; ++j) {
-                ranked r = {{CV_CHAIN_SLIDE, i, swizzles[j], split}, 0};
-                r.seconds = cv_chain_cuda_estimate(shape, gpu, &r.choice, 1, NULL) * (1 + 1e-3 * j);
-                add(all, &count, MOST, r);
-            }
-        }
+    static const int swizzles[] = {8, 1}, taps[] = {32, 96};
+    for (int i = 0; i < CV_SLIDE_VARIANTS * 8; ++i) {
+        ranked r = {{CV_CHAIN_SLIDE, i / 8, swizzles[i & 1], i >> 1 & 1, taps[i >> 2 & 1]}, 0};
+        if (!cv_slide_fits(shape, gpu, &r.choice))
+            continue;
+        r.seconds = cv_chain_cuda_estimate(shape, gpu, &r.choice, 1, NULL) * (1 + 1e-3 * (i & 1));
+        add(all, &count, MOST, r);
+    }
     for (int i = 0; i < CV_PLANE_VARIANTS; ++i)
         if (cv_plane_fits(shape, gpu, i)) {
-            ranked r = {{CV_CHAIN_PLANE, i, 0, 0}, 0};
+            ranked r = {{CV_CHAIN_PLANE, i, 0, 0, 0}, 0};
             r.seconds = cv_chain_cuda_estimate(shape, gpu, &r.choice, 1, NULL);
             add(all, &count, MOST, r);
         }
     for (int i = 0; i < CV_GATHER_VARIANTS; ++i)
         if (cv_gather_fits(shape, i)) {
-            ranked r = {{CV_CHAIN_GATHER, i, 0, 0}, 0};
+            ranked r = {{CV_CHAIN_GATHER, i, 0, 0, 0}, 0};
             r.seconds = cv_chain_cuda_estimate(shape, gpu, &r.choice, 1, NULL);
             add(all, &count, MOST, r);
         }
@@ -86,8 +83,7 @@ int cv_chain_cuda_plan(const cv_chain_shape *shape, const cv_chain_gpu *gpu, con
     plan->shape = *shape;
     plan->choice = *choice;
     const int i = choice->variant;
-    if (choice->kind == CV_CHAIN_SLIDE && i >= 0 && i < CV_SLIDE_VARIANTS &&
-        cv_slide_fits(shape, gpu, i, choice->split))
+    if (choice->kind == CV_CHAIN_SLIDE && cv_slide_fits(shape, gpu, choice))
         return cv_slide_plan(shape, gpu, choice, plan);
     if (choice->kind == CV_CHAIN_PLANE && i >= 0 && i < CV_PLANE_VARIANTS && cv_plane_fits(shape, gpu, i))
         return cv_plane_plan(shape, gpu, choice, plan);

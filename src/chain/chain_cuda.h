@@ -3,7 +3,7 @@
  * Every output is acc = fmaf(x, w, acc) from +0 over c, then r, then s, ascending, taps outside the image skipped, then
  * one add of the bias. Three kernels share the work:
  *
- *   slide   stride 1 and dilation 1 across, many output channels: register tiles along q (slide_kernel.cuh)
+ *   slide   many output channels: register tiles along q (slide_kernel.cuh)
  *   plane   stride and dilation 1, few channels a group: depthwise, imaging (plane_kernel.cuh)
  *   gather  everything else, and small problems (gather_kernel.cuh)
  *
@@ -36,45 +36,58 @@ enum { CV_CHAIN_CHOICES = 64 };
 
 enum cv_chain_kind { CV_CHAIN_SLIDE, CV_CHAIN_PLANE, CV_CHAIN_GATHER };
 
-/* variant: an index into the kind's table of instances; swizzle, split: slide only. */
+/* variant: an index into the kind's table of instances. slide only: swizzle, split, and the taps that a stage has at
+ * least (more: fewer barriers, longer loads in flight; fewer: less shared memory). */
 typedef struct cv_chain_choice {
-    int kind, variant, swizzle, split;
+    int kind, variant, swizzle, split, taps;
 } cv_chain_choice;
+
+/* n / d for 0 <= n < 2^31 as a multiplication: see cv_divider_make. */
+typedef struct cv_divider {
+    unsigned magic;
+    int shift, d;
+} cv_divider;
 
 typedef struct cv_slide_args {
     const float *x, *bias, *wr; /* wr: w as relay.cu lays it, [group][k block][c][r][s][KB] */
+    const unsigned *odd_w; /* not 0: w has an Inf or NaN, so taps in the padding must be skipped, not multiplied by 0 */
     float *y;
     float *carry;    /* split: accumulators under way, one slot a block */
     unsigned *flags; /* split: carry slot b is ready; zeroed before the launch */
     long long xs_n, xs_c, ys_n, ys_k, wr_group, wr_kblock;
     int xs_h, xs_w, ys_p, ys_q;
     int H, W, P, Q, TQ, items; /* TQ: items a row; items: of one group of channels */
-    int Kg, Cg, R, S, groups;
-    int st_h, dil_h, pad_t, pad_l;
-    int nr, stages, stage_floats,
-        x_floats;           /* rows a stage; stages a tile; floats of one stage; floats of x rows in it, one row */
-    int xrow, slots, table; /* floats of one slot; slots; entries of the copy table */
-    int vec;                /* x is copied 16 bytes at a time */
-    int nib, nkb, tiles, swizzle; /* item blocks, k blocks of a group; tiles in all; item blocks walked per k block */
-    int split;
+    int Kg, Cg, R, S;
+    int st_h, st_w, dil_h, dil_w, pad_t, pad_l;
+    int beyond;                 /* floats of a slot's phase besides its items' own columns */
+    int step_at, step_ph;       /* dil_w as places in a phase and phases */
+    int nr, stages;             /* rows (c, r) a stage; stages a tile */
+    int stage_floats, x_floats; /* floats of a stage, of the x rows of one (c, r) */
+    int row_shift;              /* log2 of the threads that copy one row of x */
+    int vec;                    /* x is copied 16 bytes at a time */
+    int nib, swizzle;           /* item blocks of a group; item blocks walked per k block */
+    int split, share, extra;    /* stages of a block; the first `extra` blocks have one more */
+    cv_divider by_group, by_band, by_swizzle,
+        by_last; /* tiles of a group, of a band, item blocks of a band, of the last one */
+    cv_divider by_tq, by_p, by_r, by_stages;
 } cv_slide_args;
 
 typedef struct cv_plane_args {
     const float *x, *w, *bias;
     float *y;
     long long xs_n, xs_c, xs_h, xs_w, ws_k, ws_c, ws_r, ws_s, ys_n, ys_k, ys_p, ys_q;
-    long long planes;
-    int H, W, P, Q, K, Kg, Cg, R, S, pad_t, pad_l;
-    int tq, tp, tn; /* threads across, down, and planes of a block */
-    int tiles_q, tiles_p;
-    int rc, sp, pitch, rows; /* kernel rows a round; floats of a w row, of an x row; x rows of a plane */
-    int x_floats, w_floats;  /* of one plane */
+    int N, H, W, P, Q, K, Kg, Cg, R, S, pad_t, pad_l;
+    int tq, tp, tnn, tnk; /* threads across and down a plane; images and channels of a block */
+    int tiles_q, tiles_p, tiles_n;
+    int rc, sp, pitch;      /* kernel rows a round; floats of a w row, of an x row */
+    int x_floats, w_floats; /* of one plane's x, of one channel's w */
+    int x_lanes, w_lanes;   /* lanes that copy one row: a power of two up to 32 */
 } cv_plane_args;
 
 typedef struct cv_gather_args {
     const float *x, *bias, *wr;
     float *y;
-    long long xs_n, xs_c, xs_h, xs_w, ys_n, ys_k, ys_p, ys_q, wr_group, wr_kblock;
+    long long xs_n, xs_c, xs_h, xs_w, ys_n, ys_k, ys_p, ys_q, wr_group, wr_kblock, wr_k;
     long long pixels, pixel_blocks;
     int H, W, P, Q, Kg, Cg, R, S, st_h, st_w, dil_h, dil_w, pad_t, pad_l;
     int nkb;
@@ -87,7 +100,8 @@ typedef struct cv_chain_plan {
     unsigned grid, block, shared;
     int vec;                /* x's strides allow 16-byte copies; its address decides at launch */
     size_t relaid_bytes;    /* w as the kernel wants it; 0: the caller's w will do */
-    size_t workspace_bytes; /* besides relaid_bytes */
+    int odd_flag;           /* behind it lies a word that says whether w has an Inf or NaN */
+    size_t workspace_bytes; /* besides these */
     int kb;                 /* channels of a block, for relay */
     union {
         cv_slide_args slide;
@@ -104,8 +118,9 @@ double cv_chain_cuda_estimate(const cv_chain_shape *shape, const cv_chain_gpu *g
 int cv_chain_cuda_plan(const cv_chain_shape *shape, const cv_chain_gpu *gpu, const cv_chain_choice *choice,
                        cv_chain_plan *plan);
 /* Writes w (strides of the shape) as [group][k block of kb][c][r][s][kb], zeros past K/G. With plan.kb that is what the
- * plan's kernel reads where relaid_bytes is not 0; with kb = 1 a packed copy. */
-int cv_chain_cuda_relay(const cv_chain_shape *shape, int kb, const float *w, float *relaid, void *stream);
+ * plan's kernel reads where relaid_bytes is not 0; with kb = 1 a packed copy. With flag, the word behind the last float
+ * gets 1 when w has an Inf or NaN, else 0. */
+int cv_chain_cuda_relay(const cv_chain_shape *shape, int kb, int flag, const float *w, float *relaid, void *stream);
 /* w is the caller's where relaid_bytes is 0, else what relay wrote. */
 int cv_chain_cuda_run(const cv_chain_plan *plan, const float *x, const float *w, const float *bias, float *y,
                       void *workspace, void *stream);

@@ -8,20 +8,27 @@ namespace
 
 struct variant {
     int kt, pt, tk, tp, tc;
-    double efficiency;
+    double issue, alone; /* cycles a tap and warp, with many warps and with one; half again where taps are tested */
     const void *kernel;
 };
 
-#define CV_GATHER(kt, pt, tk, tp, tc, eff)                                                                             \
+#define CV_GATHER(kt, pt, tk, tp, tc, issue, alone)                                                                    \
     {                                                                                                                  \
-        kt, pt, tk, tp, tc, eff, (const void *)cv_gather_kernel<kt, pt, tk, tp, tc>                                    \
+        kt, pt, tk, tp, tc, issue, alone, (const void *)cv_gather_kernel<kt, pt, tk, tp, tc>                           \
     }
 
 const variant table[CV_GATHER_VARIANTS] = {
-    CV_GATHER(8, 8, 8, 16, 8, 0.5),
-    CV_GATHER(4, 4, 8, 16, 16, 0.35),
-    CV_GATHER(1, 1, 4, 32, 32, 0.1),
+    CV_GATHER(4, 4, 8, 16, 16, 60, 190),
+    CV_GATHER(1, 1, 4, 32, 32, 39, 80),
 };
+
+/* Small tiles read w as it is where a channel's taps lie in a row. */
+int relays(const cv_chain_shape *c, const variant *v)
+{
+    const int64_t cg = c->c / c->groups;
+    return v->kt >= 4 ||
+           !((c->ws[3] == 1 || c->s == 1) && (c->ws[2] == c->s || c->r == 1) && (c->ws[1] == c->r * c->s || cg == 1));
+}
 
 } // namespace
 
@@ -35,7 +42,7 @@ int cv_gather_fits(const cv_chain_shape *c, int i)
     if ((double)(c->h + c->pad_t + c->pad_b) > 1e9 || (double)(c->w + c->pad_l + c->pad_r) > 1e9)
         return 0;
     const double blocks = (double)cv_ceil(c->n * c->p * c->q, v->tp * v->pt) * nkb * c->groups;
-    return blocks < 2147483647.0 && nkb * cv_ceil(v->tk * v->kt, 32) <= 65535;
+    return blocks < 2147483647.0;
 }
 
 double cv_gather_seconds(const cv_chain_shape *c, const cv_chain_gpu *gpu, const cv_chain_choice *choice,
@@ -45,16 +52,14 @@ double cv_gather_seconds(const cv_chain_shape *c, const cv_chain_gpu *gpu, const
     const double taps = (double)(c->c / c->groups) * c->r * c->s;
     const int64_t nkb = cv_ceil(c->k / c->groups, v->tk * v->kt);
     const double blocks = (double)cv_ceil(c->n * c->p * c->q, v->tp * v->pt) * nkb * c->groups;
-    const double block = taps * v->tk * v->kt * v->tp * v->pt * 2;
-    const double each = blocks / gpu->sm_count;
-    double seconds = (each < 2 ? 2 : each) * block / (gpu->flop_per_s / gpu->sm_count * v->efficiency);
-    /* a chain is served one tap after another: about 12 ns a tap in the large tiles' loop, 4 in the small one's */
-    const double latency = taps * (v->kt >= 8 ? 50e-9 : v->kt >= 4 ? 16e-9 : 5e-9);
-    if (seconds < latency)
-        seconds = latency;
-    const double relaid = taps * nkb * v->tk * v->kt * c->groups * 8;
-    *relaid_bytes = ((size_t)(relaid / 2) + 255) / 256 * 256;
-    return seconds + relaid / gpu->bytes_per_s + 5e-6;
+    const double clock = gpu->flop_per_s / gpu->sm_count / 256;
+    const double warps = blocks * (v->tk * v->tp / 128.0) / gpu->sm_count; /* of one scheduler */
+    const int tests = c->pad_t || c->pad_l || c->pad_b || c->pad_r;
+    const double busy = v->issue * warps, tap = (busy > v->alone ? busy : v->alone) * (tests ? 1.4 : 1);
+    const double relaid =
+        !relays(c, v) ? 0 : taps * 8 * (v->kt >= 4 ? (double)(nkb * v->tk * v->kt * c->groups) : (double)c->k);
+    *relaid_bytes = relaid > 0 ? ((size_t)(relaid / 2) + 4 + 255) / 256 * 256 : 0;
+    return taps * tap / clock + relaid / gpu->bytes_per_s + (relaid > 0 ? 11e-6 : 6e-6);
 }
 
 int cv_gather_plan(const cv_chain_shape *c, const cv_chain_choice *choice, cv_chain_plan *plan)
@@ -69,11 +74,22 @@ int cv_gather_plan(const cv_chain_shape *c, const cv_chain_choice *choice, cv_ch
     a->Kg = (int)(c->k / c->groups), a->Cg = (int)(c->c / c->groups), a->R = (int)c->r, a->S = (int)c->s;
     a->st_h = (int)c->st_h, a->st_w = (int)c->st_w, a->dil_h = (int)c->dil_h, a->dil_w = (int)c->dil_w;
     a->pad_t = (int)c->pad_t, a->pad_l = (int)c->pad_l;
-    plan->kb = v->tk * v->kt;
-    a->nkb = (int)cv_ceil(a->Kg, plan->kb);
-    a->wr_kblock = (int64_t)a->Cg * a->R * a->S * plan->kb;
-    a->wr_group = a->wr_kblock * a->nkb;
-    plan->relaid_bytes = (size_t)(a->wr_group * c->groups) * sizeof(float);
+    const int kb = v->tk * v->kt;
+    const int64_t taps = (int64_t)a->Cg * a->R * a->S;
+    a->nkb = (int)cv_ceil(a->Kg, kb);
+    if (v->kt >= 4) {
+        plan->kb = kb;
+        a->wr_kblock = taps * kb;
+        a->wr_group = a->wr_kblock * a->nkb;
+        plan->relaid_bytes = (size_t)(a->wr_group * c->groups) * sizeof(float);
+    } else {
+        /* the caller's w, or a packed copy of it */
+        plan->kb = 1;
+        plan->relaid_bytes = relays(c, v) ? (size_t)(taps * c->k) * sizeof(float) : 0;
+        a->wr_k = plan->relaid_bytes ? taps : c->ws[0];
+        a->wr_kblock = a->wr_k * kb;
+        a->wr_group = a->wr_k * a->Kg;
+    }
     plan->block = (unsigned)(v->tk * v->tp);
     plan->grid = (unsigned)(a->pixel_blocks * a->nkb * c->groups);
     return cudaSuccess;

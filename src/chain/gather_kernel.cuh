@@ -72,16 +72,25 @@ __global__ void __launch_bounds__(TK *TP) cv_gather_kernel(const cv_gather_args 
     }
     const int tap_first = tid / PB;
     int lt = tap_first, ls = lt % a.S, lr = lt / a.S % a.R, lc = lt / a.S / a.R;
-    const float *wsrc = a.wr + g * a.wr_group + kb * a.wr_kblock;
+    const float *wsrc = a.wr + g * a.wr_group + kb * a.wr_kblock; /* KT < 4: the first channel's first tap */
     int wt = 0;
 
     auto load = [&](int b) -> int {
         int all = 1;
-        for (int i = tid * 4; i < min(TC, taps - wt) * KB; i += T * 4)
-            cv_cp16(&ws[b][0][0] + i, wsrc + i);
-        wsrc += TC * KB;
+        if constexpr (KT >= 4) {
+            for (int i = tid * 4; i < min(TC, taps - wt) * KB; i += T * 4)
+                cv_cp16(&ws[b][0][0] + i, wsrc + i);
+        } else {
+            /* w as it is: each channel's taps in a row */
+            for (int i = tid; i < TC * KB; i += T) {
+                const int t = i % TC, k = i / TC;
+                if (wt + t < taps && kb * KB + k < a.Kg)
+                    cv_cp4(&ws[b][t][k], wsrc + k * a.wr_k + t);
+            }
+        }
+        wsrc += KT >= 4 ? TC * KB : TC;
         wt += TC;
-#pragma unroll
+#pragma unroll 2
         for (int t = 0; t < TC; t += TAPS_AT_ONCE) {
             const int dh = lr * a.dil_h, dw = ls * a.dil_w;
             const long long off = lc * a.xs_c + dh * a.xs_h + dw * a.xs_w;
@@ -94,7 +103,7 @@ __global__ void __launch_bounds__(TK *TP) cv_gather_kernel(const cv_gather_args 
                 const unsigned word = __ballot_sync(~0u, in || !xbase[i]);
                 if ((tid & 31) == 0)
                     inside[b][t + tap_first][(tid % PB + i * T) / 32] = word;
-                all &= in || !xbase[i] || lt >= taps;
+                all &= in || (!xbase[i] && lt < taps);
             }
             lt += TAPS_AT_ONCE;
             ls += TAPS_AT_ONCE;
@@ -130,10 +139,9 @@ __global__ void __launch_bounds__(TK *TP) cv_gather_kernel(const cv_gather_args 
         plain[0] = plain[1];
         plain[1] = st + 2 < stages ? load((st + 2) % STAGES) : 1;
         cv_cp_commit();
-        const int left = min(TC, taps - st * TC);
         const float *wp = &ws[b][0][tk * KSTEP], *xp = &xs[b][0][tp * PSTEP];
-        if (free_of_tests && left == TC) {
-#pragma unroll(KT *PT >= 32 ? 4 : TC)
+        if (free_of_tests) {
+#pragma unroll(KT *PT >= 16 ? 4 : 8)
             for (int t = 0; t < TC; ++t) {
                 float wv[KT], xv[PT];
                 cv_shared_read<KT>(wv, wp + t * KB, KHALF);
@@ -145,8 +153,9 @@ __global__ void __launch_bounds__(TK *TP) cv_gather_kernel(const cv_gather_args 
                         acc[k][i] = __fmaf_rn(xv[i], wv[k], acc[k][i]);
             }
         } else {
-#pragma unroll 1
-            for (int t = 0; t < left; ++t) {
+            /* taps past the end count as outside */
+#pragma unroll(KT *PT >= 16 ? 2 : 8)
+            for (int t = 0; t < TC; ++t) {
                 float wv[KT], xv[PT];
                 cv_shared_read<KT>(wv, wp + t * KB, KHALF);
                 cv_shared_read<PT>(xv, xp + t * PB, PHALF);

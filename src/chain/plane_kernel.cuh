@@ -4,20 +4,18 @@
  *
  * A thread owns PT rows by QT columns of one plane (n, k). It walks the input rows downwards: row h serves output row
  * p0 + i with kernel row r = h - (p0 + i), so each output still meets its taps in the order c, r, s, while one window
- * of x, UN taps wide, is used PT times: QT + UN - 1 loads of x and PT * UN / 4 16-byte loads of w (the same address for
- * all lanes of a plane) for PT * QT * UN FMAs.
+ * of x, UN taps wide, is used PT times: QT + UN - 1 loads of x and PT * UN / 4 16-byte loads of w (one address for all
+ * lanes of a plane) for PT * QT * UN FMAs. QT is odd, so lanes QT columns apart never meet in a bank.
  *
- * Shared memory: of each plane of the block the input rows that RC kernel rows need, as [row][pitch], and RC rows of w
- * as [r][SP]. Columns in the padding are skipped by one test per window column (its bit in a mask), rows by the loop's
- * bounds. x is read once per block from memory but for the halo; y written once. */
+ * A block is a rectangle of one plane, or tnn images by tnk channels of small planes; images share their channel's w.
+ * Shared memory: of each plane the rows inside the image that RC kernel rows need, as [row][pitch], and of each channel
+ * RC rows of w as [r][sp]. Columns in the padding are skipped by one test a window column (its bit in a mask), rows by
+ * the loop's bounds. x is read once per block but for the halo; y written once. */
 #ifndef CV_PLANE_KERNEL_CUH
 #define CV_PLANE_KERNEL_CUH
 
-#include "chain_cuda.h"
 #include "chain_async.cuh"
-
-/* QT = 8: a gap after every eighth column keeps lanes eight columns apart off one another's banks. */
-template <int QT> __device__ __forceinline__ constexpr int cv_plane_at(int i) { return QT == 8 ? i + (i >> 3) : i; }
+#include "chain_cuda.h"
 
 /* UN taps for PT output rows, whose w rows lie at wp, wp - sp, ... Bit e of m: window column e is inside the image. */
 template <int PT, int QT, int UN, bool MASKED>
@@ -27,12 +25,11 @@ __device__ __forceinline__ void cv_plane_taps(float (*acc)[QT], const float *xp,
 #pragma unroll
     for (int i = 0; i < PT; ++i) {
         const float *wi = wp - i * sp;
-        if (UN % 4 == 0) {
+        if constexpr (UN % 4 == 0) {
 #pragma unroll
             for (int u = 0; u < UN; u += 4) {
                 float4 f = *(const float4 *)(wi + u);
-                wv[i][u] = f.x, wv[i][u + (UN > 1)] = f.y, wv[i][u + (UN > 2 ? 2 : 0)] = f.z,
-                wv[i][u + (UN > 3 ? 3 : 0)] = f.w;
+                wv[i][u] = f.x, wv[i][u + 1] = f.y, wv[i][u + 2] = f.z, wv[i][u + 3] = f.w;
             }
         } else {
 #pragma unroll
@@ -42,7 +39,7 @@ __device__ __forceinline__ void cv_plane_taps(float (*acc)[QT], const float *xp,
     }
 #pragma unroll
     for (int e = 0; e < QT + UN - 1; ++e) {
-        const float xe = xp[cv_plane_at<QT>(e)];
+        const float xe = xp[e];
         const bool in = !MASKED || (m & (1u << e));
 #pragma unroll
         for (int i = 0; i < PT; ++i)
@@ -68,66 +65,49 @@ __device__ __forceinline__ void cv_plane_row(float (*acc)[QT], const float *xp, 
     if (MASKED) {
         /* whole steps of eight that lie in the padding */
         for (; s + 8 <= S && lo - s >= QT + 7; s += 8)
-            xp += cv_plane_at<QT>(8), wp += 8;
+            xp += 8, wp += 8;
     }
 #pragma unroll 1
-    for (; s + 8 <= S; s += 8, xp += cv_plane_at<QT>(8), wp += 8) {
+    for (; s + 8 <= S; s += 8, xp += 8, wp += 8) {
         if (MASKED && hi <= s)
             return;
         cv_plane_taps<PT, QT, 8, MASKED>(acc, xp, wp, sp, MASKED ? cv_plane_mask(lo - s, hi - s) : 0);
     }
     const int left = S - s;
-    if (QT != 8) {
-        if (left & 4) {
-            cv_plane_taps<PT, QT, 4, MASKED>(acc, xp, wp, sp, MASKED ? cv_plane_mask(lo - s, hi - s) : 0);
-            s += 4, xp += 4, wp += 4;
-        }
-        if (left & 2) {
-            cv_plane_taps<PT, QT, 2, MASKED>(acc, xp, wp, sp, MASKED ? cv_plane_mask(lo - s, hi - s) : 0);
-            s += 2, xp += 2, wp += 2;
-        }
-        if (left & 1)
-            cv_plane_taps<PT, QT, 1, MASKED>(acc, xp, wp, sp, MASKED ? cv_plane_mask(lo - s, hi - s) : 0);
-    } else {
-        /* the gap would move under a shorter step: take the remaining taps one at a time */
-#pragma unroll 1
-        for (int u = 0; u < left; ++u) {
-            const unsigned m = MASKED ? cv_plane_mask(lo - s - u, hi - s - u) : 0;
-            float wv[PT];
-#pragma unroll
-            for (int i = 0; i < PT; ++i)
-                wv[i] = wp[u - i * sp];
-#pragma unroll
-            for (int j = 0; j < QT; ++j) {
-                const float xe = xp[u + j + ((u + j) >> 3)];
-                if (!MASKED || (m & (1u << j))) {
-#pragma unroll
-                    for (int i = 0; i < PT; ++i)
-                        acc[i][j] = __fmaf_rn(xe, wv[i], acc[i][j]);
-                }
-            }
-        }
+    if (left & 4) {
+        cv_plane_taps<PT, QT, 4, MASKED>(acc, xp, wp, sp, MASKED ? cv_plane_mask(lo - s, hi - s) : 0);
+        s += 4, xp += 4, wp += 4;
     }
+    if (left & 2) {
+        cv_plane_taps<PT, QT, 2, MASKED>(acc, xp, wp, sp, MASKED ? cv_plane_mask(lo - s, hi - s) : 0);
+        s += 2, xp += 2, wp += 2;
+    }
+    if (left & 1)
+        cv_plane_taps<PT, QT, 1, MASKED>(acc, xp, wp, sp, MASKED ? cv_plane_mask(lo - s, hi - s) : 0);
 }
 
 template <int PT, int QT, bool MASKED> __global__ void __launch_bounds__(128) cv_plane_kernel(const cv_plane_args a)
 {
     extern __shared__ float4 cv_smem4[];
-    float *smem = (float *)cv_smem4;
-    const int threads = blockDim.x, tid = threadIdx.x;
-    const int tile_q = blockIdx.x % a.tiles_q, rest = blockIdx.x / a.tiles_q;
-    const int tile_p = rest % a.tiles_p;
-    const long long plane0 = (long long)(rest / a.tiles_p) * a.tn;
-    const int tq = tid % a.tq, tp = tid / a.tq % a.tp, tn = tid / (a.tq * a.tp);
+    float *ws_all = (float *)cv_smem4, *xs_all = ws_all + a.tnk * a.w_floats;
+    const int tid = threadIdx.x, warp = tid / 32, lane = tid % 32;
+    const int tile_q = blockIdx.x % a.tiles_q, tile_p = blockIdx.x / a.tiles_q % a.tiles_p;
+    const int block = blockIdx.x / a.tiles_q / a.tiles_p;
+    const int n0 = block % a.tiles_n * a.tnn, k0 = block / a.tiles_n * a.tnk;
+    const int images = min(a.tnn, a.N - n0), channels = min(a.tnk, a.K - k0);
+
+    /* this thread's outputs */
+    const int tq = tid % a.tq, tp = tid / a.tq % a.tp, plane = tid / (a.tq * a.tp);
+    const int nn = plane % a.tnn, kk = plane / a.tnn;
     const int p_tile = tile_p * a.tp * PT, q_tile = tile_q * a.tq * QT;
     const int p0 = p_tile + tp * PT, q0 = q_tile + tq * QT;
-    const int planes = (int)min((long long)a.tn, a.planes - plane0);
-    const bool active = tn < planes && p0 < a.P && q0 < a.Q;
-    const int warps = threads / 32, warp = tid / 32, lane = tid % 32;
+    const bool active = nn < images && kk < channels && p0 < a.P && q0 < a.Q;
 
     /* columns that the block reads, within the image */
     const int col0 = q_tile - a.pad_l;
     const int col_begin = max(col0, 0), col_end = min(a.W, col0 + a.tq * QT + a.S - 1);
+    const int x_lane = lane & (a.x_lanes - 1), x_row = (warp * 32 + lane) / a.x_lanes, x_step = blockDim.x / a.x_lanes;
+    const int w_lane = lane & (a.w_lanes - 1), w_row = (warp * 32 + lane) / a.w_lanes, w_step = blockDim.x / a.w_lanes;
 
     float acc[PT][QT];
 #pragma unroll
@@ -136,37 +116,39 @@ template <int PT, int QT, bool MASKED> __global__ void __launch_bounds__(128) cv
         for (int j = 0; j < QT; ++j)
             acc[i][j] = 0.0f;
 
-    float *ws_all = smem, *xs_all = smem + a.tn * a.w_floats;
     for (int c = 0; c < a.Cg; ++c) {
         for (int r0 = 0; r0 < a.R; r0 += a.rc) {
             const int rc = min(a.rc, a.R - r0);
-            const int rows = a.tp * PT + rc - 1, h_tile = p_tile + r0 - a.pad_t;
+            const int h_tile = p_tile + r0 - a.pad_t;
+            const int h_begin = max(h_tile, 0), h_end = min(a.H, h_tile + a.tp * PT + rc - 1);
+            const int rows = max(h_end - h_begin, 0);
             __syncthreads();
-            for (int j = 0; j < planes; ++j) {
-                const long long plane = plane0 + j;
-                const long long n = plane / a.K;
-                const int k = (int)(plane % a.K);
-                const float *xg = a.x + n * a.xs_n + ((long long)(k / a.Kg) * a.Cg + c) * a.xs_c;
-                const float *wg = a.w + k * a.ws_k + c * a.ws_c + r0 * a.ws_r;
-                float *xs = xs_all + j * a.x_floats, *ws = ws_all + j * a.w_floats;
-                for (int row = warp; row < rows; row += warps) {
-                    const int h = h_tile + row;
-                    if ((unsigned)h < (unsigned)a.H)
-                        for (int col = col_begin + lane; col < col_end; col += 32)
-                            cv_cp4(xs + row * a.pitch + cv_plane_at<QT>(col - col0), xg + h * a.xs_h + col * a.xs_w);
-                }
-                for (int row = warp; row < rc; row += warps)
-                    for (int s = lane; s < a.S; s += 32)
-                        cv_cp4(ws + row * a.sp + s, wg + row * a.ws_r + s * a.ws_s);
+            for (int i = x_row; i < channels * a.tnn * rows; i += x_step) {
+                const int slot = i / rows, row = i - slot * rows;
+                const int sn = slot % a.tnn, sk = slot / a.tnn;
+                if (sn >= images)
+                    continue;
+                const float *from = a.x + (n0 + sn) * a.xs_n + ((long long)((k0 + sk) / a.Kg) * a.Cg + c) * a.xs_c +
+                                    (h_begin + row) * a.xs_h;
+                float *to = xs_all + slot * a.x_floats + row * a.pitch - col0;
+                for (int col = col_begin + x_lane; col < col_end; col += a.x_lanes)
+                    cv_cp4(to + col, from + col * a.xs_w);
+            }
+            for (int i = w_row; i < channels * rc; i += w_step) {
+                const int sk = i / rc, row = i - sk * rc;
+                const float *from = a.w + (k0 + sk) * a.ws_k + c * a.ws_c + (r0 + row) * a.ws_r;
+                float *to = ws_all + sk * a.w_floats + row * a.sp;
+                for (int s = w_lane; s < a.S; s += a.w_lanes)
+                    cv_cp4(to + s, from + s * a.ws_s);
             }
             cv_cp_commit();
             cv_cp_wait<0>();
             __syncthreads();
             if (!active)
                 continue;
-            const float *xp = xs_all + tn * a.x_floats + tp * PT * a.pitch + cv_plane_at<QT>(tq * QT);
-            const float *wp = ws_all + tn * a.w_floats;
             const int h0 = p0 + r0 - a.pad_t, lo = a.pad_l - q0, hi = a.W + a.pad_l - q0;
+            const float *xp = xs_all + plane * a.x_floats + (h0 - h_begin) * a.pitch + tq * QT;
+            const float *wp = ws_all + kk * a.w_floats;
             const int hh_end = min(PT + rc - 1, a.H - h0);
 #pragma unroll 1
             for (int hh = max(0, -h0); hh < hh_end; ++hh) {
@@ -184,10 +166,8 @@ template <int PT, int QT, bool MASKED> __global__ void __launch_bounds__(128) cv
     }
     if (!active)
         return;
-    const long long plane = plane0 + tn, n = plane / a.K;
-    const int k = (int)(plane % a.K);
-    float *yp = a.y + n * a.ys_n + k * a.ys_k;
-    const float b = a.bias ? a.bias[k] : 0.0f;
+    float *yp = a.y + (n0 + nn) * a.ys_n + (k0 + kk) * a.ys_k;
+    const float b = a.bias ? a.bias[k0 + kk] : 0.0f;
 #pragma unroll
     for (int i = 0; i < PT; ++i)
 #pragma unroll

@@ -5,6 +5,8 @@
  * w read once and written once (D: 67 MB each, about 35 us of an H200's bandwidth). */
 #include <cuda_runtime.h>
 
+#include <float.h>
+
 #include "chain_cuda.h"
 
 namespace
@@ -13,8 +15,9 @@ namespace
 struct relay_args {
     const float *w;
     float *out;
+    unsigned *odd;
     long long ws_k, ws_c, ws_r, ws_s, taps;
-    int R, S, Kg, KB, nkb, packed;
+    int R, S, Kg, KB, nkb, packed, across;
 };
 
 __global__ void __launch_bounds__(256) cv_relay_kernel(const relay_args a)
@@ -22,8 +25,9 @@ __global__ void __launch_bounds__(256) cv_relay_kernel(const relay_args a)
     __shared__ float tile[32][33];
     const int lane = threadIdx.x & 31, row = threadIdx.x >> 5;
     const int per_kb = (a.KB + 31) / 32;
-    const int kpart = blockIdx.y % per_kb, kb = blockIdx.y / per_kb % a.nkb, g = blockIdx.y / per_kb / a.nkb;
-    for (long long t0 = (long long)blockIdx.x * 32; t0 < a.taps; t0 += (long long)gridDim.x * 32) {
+    const int y = blockIdx.x / a.across, x = blockIdx.x - y * a.across;
+    const int kpart = y % per_kb, kb = y / per_kb % a.nkb, g = y / per_kb / a.nkb;
+    for (long long t0 = (long long)x * 32; t0 < a.taps; t0 += (long long)a.across * 32) {
         const long long t = t0 + lane;
         long long offset = t;
         if (!a.packed) {
@@ -32,8 +36,12 @@ __global__ void __launch_bounds__(256) cv_relay_kernel(const relay_args a)
         }
         for (int i = row; i < 32; i += 8) {
             const int kl = kb * a.KB + kpart * 32 + i;
-            if (t < a.taps)
-                tile[i][lane] = kl < a.Kg ? a.w[((long long)g * a.Kg + kl) * a.ws_k + offset] : 0.0f;
+            if (t < a.taps) {
+                const float v = kl < a.Kg ? a.w[((long long)g * a.Kg + kl) * a.ws_k + offset] : 0.0f;
+                tile[i][lane] = v;
+                if (a.odd && !(fabsf(v) <= FLT_MAX))
+                    *a.odd = 1;
+            }
         }
         __syncthreads();
         float *out = a.out + ((long long)g * a.nkb + kb) * a.taps * a.KB;
@@ -47,7 +55,7 @@ __global__ void __launch_bounds__(256) cv_relay_kernel(const relay_args a)
 
 } // namespace
 
-int cv_chain_cuda_relay(const cv_chain_shape *shape, int kb, const float *w, float *relaid, void *stream)
+int cv_chain_cuda_relay(const cv_chain_shape *shape, int kb, int flag, const float *w, float *relaid, void *stream)
 {
     const cv_chain_shape &c = *shape;
     relay_args a;
@@ -58,19 +66,15 @@ int cv_chain_cuda_relay(const cv_chain_shape *shape, int kb, const float *w, flo
     a.nkb = (a.Kg + a.KB - 1) / a.KB;
     a.taps = c.c / c.groups * c.r * c.s;
     a.packed = (c.ws[3] == 1 || c.s == 1) && (c.ws[2] == c.s || c.r == 1) && (c.ws[1] == c.r * c.s || c.c == c.groups);
-    const long long blocks_y = (long long)c.groups * a.nkb * ((a.KB + 31) / 32);
-    /* a grid's y ends at 65,535: groups beyond that go by launches */
-    const long long per_launch =
-        65535 / ((long long)a.nkb * ((a.KB + 31) / 32)) * ((long long)a.nkb * ((a.KB + 31) / 32));
-    const long long tiles = (a.taps + 31) / 32;
-    for (long long y0 = 0; y0 < blocks_y; y0 += per_launch) {
-        relay_args b = a;
-        const long long g0 = y0 / a.nkb / ((a.KB + 31) / 32);
-        b.w += g0 * a.Kg * a.ws_k;
-        b.out += g0 * a.nkb * a.taps * a.KB;
-        const unsigned ny = (unsigned)(blocks_y - y0 < per_launch ? blocks_y - y0 : per_launch);
-        const unsigned nx = (unsigned)(tiles < 65536 ? tiles : 65536);
-        cv_relay_kernel<<<dim3(nx, ny), 256, 0, (cudaStream_t)stream>>>(b);
+    a.odd = flag ? (unsigned *)(relaid + (int64_t)c.groups * a.nkb * a.taps * a.KB) : NULL;
+    if (flag) {
+        const cudaError_t e = cudaMemsetAsync(a.odd, 0, sizeof *a.odd, (cudaStream_t)stream);
+        if (e != cudaSuccess)
+            return e;
     }
+    const long long down = (long long)c.groups * a.nkb * ((a.KB + 31) / 32), tiles = (a.taps + 31) / 32;
+    const long long most = (1LL << 30) / down;
+    a.across = (int)(tiles < most ? tiles : most > 1 ? most : 1);
+    cv_relay_kernel<<<(unsigned)(down * a.across), 256, 0, (cudaStream_t)stream>>>(a);
     return cudaGetLastError();
 }

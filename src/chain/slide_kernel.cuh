@@ -1,7 +1,7 @@
-/* The exact chain for kernels that move by one column, stride_w = dil_w = 1:
+/* The exact chain by register tiles along q:
  *
- *     y[n,k,p,q] = bias[k] + sum over c, then r, then s of x[n, c, p*st_h + r*dil_h - pad_t, q + s - pad_l] *
- * w[k,c,r,s]
+ *     y[n,k,p,q] = bias[k] + sum over c, then r, then s of
+ *                  x[n, c, p*st_h + r*dil_h - pad_t, q*st_w + s*dil_w - pad_l] * w[k,c,r,s]
  *
  * Work item: QT outputs adjacent in q of one row (n, p); items of all rows form one list, so a block may straddle rows
  * and no thread idles at a row's end except in its last item. A block takes NB items and KB = TK * KT output channels;
@@ -9,9 +9,9 @@
  * Between two taps s and s + 1 an item's window moves by one, so UN taps need QT + UN - 1 values of x, kept in
  * registers, not UN * QT.
  *
- * Shared memory, per stage (STAGES of them, filled by cp.async): NR rows (c, r) of w as [row][s][KB], and the x rows
+ * Shared memory, per stage (STAGES of them, filled by cp.async): nr rows (c, r) of w as [row][s][KB], and the x rows
  * that the block's items read. Per tap a thread issues KT/4 16-byte loads of w and about one load of x for KT * QT
- * FMAs.
+ * FMAs. Two stages of about a hundred taps each: between barriers a warp then runs ten thousand FMAs.
  *
  * Traffic per block and tap: KB floats of w (re-laid by relay.cu so that a stage is one contiguous run) for NB*QT*KB
  * FMAs; x once per (c, r): about NB*QT + S floats for S times as many FMAs.
@@ -22,197 +22,80 @@
 #ifndef CV_SLIDE_KERNEL_CUH
 #define CV_SLIDE_KERNEL_CUH
 
-#include "chain_cuda.h"
-#include "chain_async.cuh"
+#include "slide_parts.cuh"
 
-struct cv_slide_entry {
-    int from, to, h, unused; /* element offset in x; float offset in the slot area; row h at r = 0 */
-};
-
-/* UN taps from s on: xv[j + u] is the window. */
-template <int KT, int QT, int KB, int UN>
-__device__ __forceinline__ void cv_slide_taps(float (&acc)[QT][KT], const float *xp, const float *wp)
+/* ANY: padding, stride_w or dil_w. With stride and dilation 1 the padding is zeros in shared memory, so that the plain
+ * loop serves. A product with such a zero changes nothing, except: w may hold an Inf or NaN (relay.cu tells, then taps
+ * are tested one by one), and an accumulator of -0 becomes +0. The latter can only be seen in a final zero, so outputs
+ * that touch the padding and end as zero are summed again alone. */
+template <int KT, int QT, int TK, int NB, int STAGES, bool ANY, int MINB>
+__global__ void __launch_bounds__(TK *NB, MINB) cv_slide_kernel(const __grid_constant__ cv_slide_args a)
 {
-    float xv[QT + UN - 1];
-#pragma unroll
-    for (int i = 0; i < QT + UN - 1; ++i)
-        xv[i] = xp[i];
-#pragma unroll
-    for (int u = 0; u < UN; ++u) {
-        float wv[KT];
-#pragma unroll
-        for (int v = 0; v < KT; v += 4) {
-            float4 f = *(const float4 *)(wp + u * KB + (v / 4) * (KB / (KT / 4)));
-            wv[v] = f.x, wv[v + 1] = f.y, wv[v + 2] = f.z, wv[v + 3] = f.w;
-        }
-#pragma unroll
-        for (int j = 0; j < QT; ++j)
-#pragma unroll
-            for (int v = 0; v < KT; ++v) {
-                int k = (j & 1) ? KT - 1 - v : v; /* there and back: the turn reuses an operand */
-                acc[j][k] = __fmaf_rn(xv[u + j], wv[k], acc[j][k]);
-            }
-    }
-}
-
-/* The same where some columns lie outside the image, at [lo, hi) inside; those taps are skipped. */
-template <int KT, int QT, int KB>
-__device__ __forceinline__ void cv_slide_taps_masked(float (&acc)[QT][KT], const float *xp, const float *wp, int s,
-                                                     int n, int lo, int hi)
-{
-#pragma unroll 1
-    for (int u = 0; u < n; ++u, ++xp, wp += KB) {
-        float wv[KT];
-#pragma unroll
-        for (int v = 0; v < KT; v += 4) {
-            float4 f = *(const float4 *)(wp + (v / 4) * (KB / (KT / 4)));
-            wv[v] = f.x, wv[v + 1] = f.y, wv[v + 2] = f.z, wv[v + 3] = f.w;
-        }
-        int t = s + u - lo;
-#pragma unroll
-        for (int j = 0; j < QT; ++j) {
-            float xj = xp[j];
-            bool in = (unsigned)(t + j) < (unsigned)(hi - lo);
-#pragma unroll
-            for (int k = 0; k < KT; ++k)
-                acc[j][k] = in ? __fmaf_rn(xj, wv[k], acc[j][k]) : acc[j][k];
-        }
-    }
-}
-
-template <int KT, int QT, int TK, int NB, int STAGES, bool MASKED, int MINB>
-__global__ void __launch_bounds__(TK *NB, MINB) cv_slide_kernel(const cv_slide_args a)
-{
-    constexpr int T = TK * NB, KB = TK * KT, WARPS = T / 32;
-    static_assert(TK % 4 == 0 && NB % 8 == 0, "a warp is 4 channel threads by 8 items");
+    constexpr int T = TK * NB, KB = TK * KT;
+    static_assert(TK % 4 == 0 && NB % 8 == 0 && (T & (T - 1)) == 0, "a warp is 4 channel threads by 8 items");
     extern __shared__ float4 cv_smem4[];
     float *smem = (float *)cv_smem4;
     cv_slide_entry *table = (cv_slide_entry *)(smem + STAGES * a.stage_floats);
 
-    const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5;
-    /* lanes t and t^1 share w, t and t^2 share x: 16-byte shared loads then take half the wavefronts */
-    const int tk = (warp % (TK / 4)) * 4 + ((lane >> 1) & 3);
-    const int it = (warp / (TK / 4)) * 8 + (lane & 1) + ((lane >> 3) << 1);
-    const int rows = a.Cg * a.R;
-
-    /* who copies what of a stage's x rows */
-    const int wpr = a.nr >= WARPS ? 1 : WARPS / a.nr; /* warps a row; nr is 1 or a power of two */
-    const int rstep = WARPS / wpr, row0 = warp / wpr, e0 = (warp % wpr) * 32 + lane, estep = wpr * 32;
-    const int step_c = rstep / a.R, step_r = rstep % a.R;
-    const long long r_stride = (long long)a.dil_h * a.xs_h;
-
-    /* this block's share of the line of stages */
-    long long lo = 0, hi = 0;
+    /* this block's share of the line of stages: its last tile's beginning comes first, its first tile's end last */
+    int first = blockIdx.x, last = first, first_stage = 0, last_stage = a.stages;
     if (a.split) {
-        const long long all = (long long)a.tiles * a.stages;
-        lo = all * blockIdx.x / gridDim.x;
-        hi = all * (blockIdx.x + 1) / gridDim.x;
-    } else {
-        lo = (long long)blockIdx.x * a.stages;
-        hi = lo + a.stages;
+        const int lo = blockIdx.x * a.share + min((int)blockIdx.x, a.extra);
+        const int hi = lo + a.share + ((int)blockIdx.x < a.extra);
+        first = cv_divide(lo, a.by_stages);
+        last = cv_divide(hi - 1, a.by_stages);
+        first_stage = lo - first * a.stages;
+        last_stage = hi - last * a.stages;
     }
-    /* its last tile's beginning comes first, its first tile's end last */
-    const int first = (int)(lo / a.stages), last = (int)((hi - 1) / a.stages);
+#pragma unroll 1
     for (int job = last; job >= first; --job) {
-        const int st0 = job == first ? (int)(lo - (long long)job * a.stages) : 0;
-        const int st1 = job == last ? (int)(hi - (long long)job * a.stages) : a.stages;
-
-        /* tile -> group, k block, item block: `swizzle` item blocks go by under one k block before the next k block */
-        const int per_group = a.nib * a.nkb;
-        const int g = job / per_group, in_group = job % per_group;
-        const int band = in_group / (a.swizzle * a.nkb), in_band = in_group % (a.swizzle * a.nkb);
-        const int width = min(a.swizzle, a.nib - band * a.swizzle);
-        const int kb = in_band / width, ib = band * a.swizzle + in_band % width;
-
-        const int i0 = ib * NB, count = min(NB, a.items - i0);
-        const int row_first = i0 / a.TQ, group_first = i0 % a.TQ;
-        const int lastrow = (i0 + count - 1) / a.TQ;
-
-        /* the copy table: one entry a chunk of x for r = 0, c = 0 */
-        __syncthreads();
-        int entries = 0;
-        for (int slot = 0; slot <= lastrow - row_first; ++slot) {
-            const int row = row_first + slot, n = row / a.P, p = row % a.P;
-            const int ga = slot ? 0 : group_first;
-            const int gb = min(a.TQ, ga + i0 + count - (row * a.TQ + ga));
-            int c0 = ga * QT - a.pad_l;
-            const int end = min(a.W, gb * QT + a.S - 1 - a.pad_l);
-            const int size = a.vec ? 4 : 1;
+        const int st0 = job == first ? first_stage : 0, st1 = job == last ? last_stage : a.stages;
+        int entries, xthread, left = 0, h0 = 0, phase = 0;
+        bool plain = true;
+        const float *wg, *xg;
+        {
+            const cv_slide_tile t = cv_slide_tile_of<NB>(a, job);
+            __syncthreads(); /* the last tile's stages are done with */
+            entries = cv_slide_copy_table<QT, T, ANY>(a, t, table);
+            __syncthreads();
+            wg = a.wr + t.g * a.wr_group + t.kb * a.wr_kblock;
+            xg = a.x + (long long)t.g * a.Cg * a.xs_c;
+            const int item = min(t.i0 + cv_slide_item<TK>(threadIdx.x), a.items - 1);
+            const int row = cv_divide(item, a.by_tq);
+            /* image columns: of the window's first, and of the slot's first */
+            const int start = (item - row * a.TQ) * QT * a.st_w - a.pad_l;
+            int c0 = (row == t.row_first ? t.group_first * QT * a.st_w : 0) - a.pad_l;
             if (a.vec)
                 c0 &= ~3;
-            const int begin = max(c0, 0);
-            const int chunks = end > begin ? (end - begin + size - 1) / size : 0;
-            for (int i = tid; i < chunks; i += T) {
-                const int col = begin + i * size, h = p * a.st_h - a.pad_t;
-                cv_slide_entry e;
-                e.from = (int)(n * a.xs_n + (long long)h * a.xs_h + (long long)col * a.xs_w);
-                e.to = slot * a.xrow + col - c0;
-                e.h = h;
-                e.unused = 0;
-                table[entries + i] = e;
+            /* slots lie one behind the other; each begins at a multiple of the stride, so the window begins in phase 0
+             */
+            const int before = row - t.row_first;
+            const int slot =
+                before == 0
+                    ? 0
+                    : (cv_slide_phase<QT>(a, a.TQ - t.group_first) + (before - 1) * cv_slide_phase<QT>(a, a.TQ)) *
+                          a.st_w;
+            xthread = slot + (ANY && a.st_w > 1 ? (start - c0) / a.st_w : start - c0) + a.nr * a.S * KB;
+            if (ANY)
+                phase = cv_slide_phase<QT>(a, min(a.TQ, t.i0 + t.count - row * a.TQ) - (before ? 0 : t.group_first));
+            if (ANY) {
+                left = start;
+                h0 = (row - cv_divide(row, a.by_p) * a.P) * a.st_h - a.pad_t;
+                plain = a.st_w == 1 && a.dil_w == 1 && *a.odd_w == 0;
             }
-            entries += chunks;
         }
-        __syncthreads();
-
-        /* this thread's item */
-        const int item = min(i0 + it, a.items - 1);
-        const int row = item / a.TQ, q0 = (item % a.TQ) * QT;
-        const int n = row / a.P, p = row % a.P;
-        int c0 = (row == row_first ? group_first * QT : 0) - a.pad_l;
-        if (a.vec)
-            c0 &= ~3;
-        const int xthread = (row - row_first) * a.xrow + q0 - a.pad_l - c0;
-        const int col_lo = a.pad_l - q0, col_hi = a.W + a.pad_l - q0; /* window columns inside the image */
-        const int h0 = p * a.st_h - a.pad_t;
-
-        const float *wsrc = a.wr + g * a.wr_group + kb * a.wr_kblock + (long long)st0 * a.nr * a.S * KB;
-        const float *xg = a.x + (long long)g * a.Cg * a.xs_c;
-        int load_cr = st0 * a.nr, my_cr = load_cr + row0;
-        int my_r = my_cr % a.R, my_c = my_cr / a.R;
-
-        auto load = [&](int buffer) {
-            float *ws = smem + buffer * a.stage_floats;
-            float *xs = ws + a.nr * a.S * KB;
-            const int nr = min(a.nr, rows - load_cr), chunks = nr * a.S * (KB / 4);
-            for (int i = tid; i < chunks; i += T)
-                cv_cp16(ws + i * 4, wsrc + i * 4);
-            wsrc += chunks * 4;
-            load_cr += nr;
-            for (int row = row0; row < a.nr; row += rstep) {
-                if (row < nr) {
-                    const float *src = xg + my_c * a.xs_c + my_r * r_stride;
-                    float *dst = xs + row * a.x_floats;
-                    for (int e = e0; e < entries; e += estep) {
-                        const cv_slide_entry t = table[e];
-                        if (MASKED && (unsigned)(t.h + my_r * a.dil_h) >= (unsigned)a.H)
-                            continue;
-                        if (a.vec)
-                            cv_cp16(dst + t.to, src + t.from);
-                        else
-                            cv_cp4(dst + t.to, src + t.from);
-                    }
-                }
-                my_c += step_c;
-                my_r += step_r;
-                if (my_r >= a.R) {
-                    my_r -= a.R;
-                    ++my_c;
-                }
-            }
-        };
 
         float acc[QT][KT];
         if (st0 > 0) {
             /* begun by block b - 1, which did it first */
-            if (tid == 0) {
+            if (threadIdx.x == 0) {
                 unsigned ready;
                 do
                     asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(ready) : "l"(a.flags + blockIdx.x - 1));
                 while (!ready);
             }
             __syncthreads();
-            const float *from = a.carry + (long long)(blockIdx.x - 1) * (T * KT * QT) + tid;
+            const float *from = a.carry + (long long)(blockIdx.x - 1) * (T * KT * QT) + threadIdx.x;
 #pragma unroll
             for (int j = 0; j < QT; ++j)
 #pragma unroll
@@ -226,44 +109,42 @@ __global__ void __launch_bounds__(TK *NB, MINB) cv_slide_kernel(const cv_slide_a
                     acc[j][k] = 0.0f;
         }
 
-#pragma unroll
-        for (int i = 0; i < STAGES - 1; ++i) {
-            if (st0 + i < st1)
-                load(i);
-            cv_cp_commit();
-        }
-        int buffer = 0, fill = STAGES - 1;
-        int cr = st0 * a.nr, r = cr % a.R;
-        for (int st = st0; st < st1; ++st) {
-            cv_cp_wait<STAGES - 2>();
-            __syncthreads();
+        /* One loop for filling the pipeline and for running it: turns before st0 only load. */
+        int fill = 0, buffer = 0, r = ANY ? st0 * a.nr - cv_divide(st0 * a.nr, a.by_r) * a.R : 0;
+#pragma unroll 1
+        for (int st = st0 - (STAGES - 1); st < st1; ++st) {
+            if (st >= st0) {
+                cv_cp_wait<STAGES - 2>();
+                __syncthreads();
+            }
             if (st + STAGES - 1 < st1)
-                load(fill);
+                cv_slide_load<KB, T, ANY>(a, wg, xg, (st + STAGES - 1) * a.nr, smem + fill * a.stage_floats, table,
+                                          entries);
             cv_cp_commit();
-            const float *wp = smem + buffer * a.stage_floats;
-            const float *xrow = wp + a.nr * a.S * KB + xthread;
-            wp += tk * 4;
-            const int nr = min(a.nr, rows - cr);
-            cr += nr;
+            fill = fill + 1 == STAGES ? 0 : fill + 1;
+            if (st < st0)
+                continue;
+            const float *wp = smem + buffer * a.stage_floats, *xrow = wp + xthread;
+            wp += cv_slide_tk<TK>(threadIdx.x) * 4;
+            buffer = buffer + 1 == STAGES ? 0 : buffer + 1;
+            const int nr = min(a.nr, a.Cg * a.R - st * a.nr);
 #pragma unroll 1
             for (int i = 0; i < nr; ++i, xrow += a.x_floats) {
                 const float *xp = xrow;
-                if (MASKED) {
-                    const bool inside = (unsigned)(h0 + r * a.dil_h) < (unsigned)a.H;
+                if (ANY && !plain) {
+                    if ((unsigned)(h0 + r * a.dil_h) < (unsigned)a.H)
+                        cv_slide_row_any<KT, QT, KB>(acc, xp, wp, left, phase, a);
                     if (++r == a.R)
                         r = 0;
-                    /* a warp takes the plain path where none of its lanes meets an edge */
-                    if (__any_sync(~0u, !inside || col_lo > 0 || a.S - 1 + QT > col_hi)) {
-                        if (inside)
-                            cv_slide_taps_masked<KT, QT, KB>(acc, xp, wp, 0, a.S, col_lo, col_hi);
-                        wp += a.S * KB;
-                        continue;
-                    }
+                    wp += a.S * KB;
+                    continue;
                 }
                 int s = a.S;
 #pragma unroll 1
                 for (; s >= 8; s -= 8, xp += 8, wp += 8 * KB)
                     cv_slide_taps<KT, QT, KB, 8>(acc, xp, wp);
+                if (s == 0)
+                    continue;
                 if (s & 4) {
                     cv_slide_taps<KT, QT, KB, 4>(acc, xp, wp);
                     xp += 4, wp += 4 * KB;
@@ -277,13 +158,11 @@ __global__ void __launch_bounds__(TK *NB, MINB) cv_slide_kernel(const cv_slide_a
                     wp += KB;
                 }
             }
-            buffer = buffer + 1 == STAGES ? 0 : buffer + 1;
-            fill = fill + 1 == STAGES ? 0 : fill + 1;
         }
         cv_cp_wait<0>();
 
         if (st1 < a.stages) {
-            float *to = a.carry + (long long)blockIdx.x * (T * KT * QT) + tid;
+            float *to = a.carry + (long long)blockIdx.x * (T * KT * QT) + threadIdx.x;
 #pragma unroll
             for (int j = 0; j < QT; ++j)
 #pragma unroll
@@ -291,22 +170,53 @@ __global__ void __launch_bounds__(TK *NB, MINB) cv_slide_kernel(const cv_slide_a
                     __stcg(to + (j * KT + k) * T, acc[j][k]);
             __threadfence();
             __syncthreads();
-            if (tid == 0)
+            if (threadIdx.x == 0)
                 asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(a.flags + blockIdx.x), "r"(1u));
-        } else if (i0 + it < a.items) {
-            float *yp = a.y + n * a.ys_n + (long long)p * a.ys_p + (long long)q0 * a.ys_q;
+            continue;
+        }
+        int tid = threadIdx.x, job_again = job;
+        asm volatile(""
+                     : "+r"(tid), "+r"(job_again)); /* keeps the compiler from holding the first results until here */
+        const cv_slide_tile t = cv_slide_tile_of<NB>(a, job_again);
+        const int item = t.i0 + cv_slide_item<TK>(tid);
+        if (item >= a.items)
+            continue;
+        const int row = cv_divide(item, a.by_tq), q0 = (item - row * a.TQ) * QT;
+        const int n = cv_divide(row, a.by_p), p = row - n * a.P;
+        float *yp = a.y + n * a.ys_n + (long long)p * a.ys_p + (long long)q0 * a.ys_q;
 #pragma unroll
-            for (int v = 0; v < KT; ++v) {
-                const int kl = kb * KB + (v / 4) * (KB / (KT / 4)) + tk * 4 + (v & 3);
-                if (kl < a.Kg) {
-                    const int k = g * a.Kg + kl;
-                    const float b = a.bias ? a.bias[k] : 0.0f;
-                    float *yk = yp + k * a.ys_k;
+        for (int v = 0; v < KT; ++v) {
+            const int in_block = (v / 4) * (KB / (KT / 4)) + cv_slide_tk<TK>(tid) * 4 + (v & 3),
+                      kl = t.kb * KB + in_block;
+            if (kl < a.Kg) {
+                const int k = t.g * a.Kg + kl;
+                const float b = a.bias ? a.bias[k] : 0.0f;
+                float *yk = yp + k * a.ys_k;
+                if (ANY) {
+                    /* few outputs end as zero: this loop over them stays small by not being unrolled over j */
+                    unsigned zeros = 0;
 #pragma unroll
                     for (int j = 0; j < QT; ++j)
-                        if (q0 + j < a.Q)
-                            yk[(long long)j * a.ys_q] = a.bias ? __fadd_rn(acc[j][v], b) : acc[j][v];
+                        zeros |= (acc[j][v] == 0.0f ? 1u : 0u) << j;
+                    const int top = p * a.st_h - a.pad_t;
+                    const bool rows_in = top >= 0 && top + (a.R - 1) * a.dil_h < a.H;
+                    while (zeros) {
+                        const int j = __ffs(zeros) - 1, w0 = (q0 + j) * a.st_w - a.pad_l;
+                        zeros &= zeros - 1;
+                        if (q0 + j >= a.Q || (rows_in && w0 >= 0 && w0 + (a.S - 1) * a.dil_w < a.W))
+                            continue;
+                        const float alone =
+                            cv_slide_alone(a, a.x + n * a.xs_n + (long long)t.g * a.Cg * a.xs_c,
+                                           a.wr + t.g * a.wr_group + t.kb * a.wr_kblock + in_block, KB, top, w0);
+#pragma unroll
+                        for (int i = 0; i < QT; ++i)
+                            acc[i][v] = i == j ? alone : acc[i][v];
+                    }
                 }
+#pragma unroll
+                for (int j = 0; j < QT; ++j)
+                    if (q0 + j < a.Q)
+                        yk[(long long)j * a.ys_q] = a.bias ? __fadd_rn(acc[j][v], b) : acc[j][v];
             }
         }
     }

@@ -51,11 +51,17 @@ static cv_chain_gpu gpu_of(const cv_machine *m)
 
 static cv_chain_choice choice_of(const cv_candidate *c)
 {
-    const cv_chain_choice choice = {c->v[0], c->v[1], c->v[2], c->v[3]};
+    const cv_chain_choice choice = {c->v[0], c->v[1], c->v[2], c->v[3], c->v[4]};
     return choice;
 }
 
 static size_t round_up(size_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN; }
+
+/* The re-laid w with its flag. */
+static size_t relaid_bytes(const cv_chain_plan *plan)
+{
+    return plan->relaid_bytes ? round_up(plan->relaid_bytes + sizeof(unsigned)) : 0;
+}
 
 static double estimate(const cv_request *q, const cv_candidate *candidate, size_t *workspace_bytes)
 {
@@ -73,7 +79,7 @@ static int candidates(const cv_request *q, cv_candidate *list, int capacity)
     const int found = cv_chain_cuda_choices(&shape, &gpu, choices, CV_CHAIN_CHOICES);
     int count = 0;
     for (int i = 0; i < found && count < capacity; i++) {
-        cv_candidate c = {{choices[i].kind, choices[i].variant, choices[i].swizzle, choices[i].split}};
+        cv_candidate c = {{choices[i].kind, choices[i].variant, choices[i].swizzle, choices[i].split, choices[i].taps}};
         size_t bytes = 0;
         (void)estimate(q, &c, &bytes);
         if (bytes <= q->workspace_limit)
@@ -119,7 +125,7 @@ static convoy_status create(const cv_request *q, const cv_candidate *candidate, 
         destroy(s);
         return status;
     }
-    const size_t relaid = round_up(s->plan.relaid_bytes);
+    const size_t relaid = relaid_bytes(&s->plan);
     needs->workspace_bytes = s->plan.workspace_bytes + (q->prepared ? 0 : relaid);
     needs->weights_bytes = relaid ? relaid : (size_t)(q->p.k * q->cg * q->p.r * q->p.s) * sizeof(float);
     needs->bound_kind = 0;
@@ -133,8 +139,9 @@ static convoy_status prepare(const void *state, const float *w, void *weights, v
     const struct state *s = state;
     (void)scratch;
     /* plane reads w as it is: its block is a packed copy */
-    return cv_cuda_status(cv_chain_cuda_relay(&s->shape, s->plan.relaid_bytes ? s->plan.kb : 1, w, weights, stream),
-                          "re-laying w for cuda_igemm");
+    return cv_cuda_status(
+        cv_chain_cuda_relay(&s->shape, s->plan.relaid_bytes ? s->plan.kb : 1, s->plan.odd_flag, w, weights, stream),
+        "re-laying w for cuda_igemm");
 }
 
 static convoy_status execute(const void *state, const cv_exec *run)
@@ -146,11 +153,11 @@ static convoy_status execute(const void *state, const cv_exec *run)
         w = run->weights;
     } else if (s->plan.relaid_bytes) {
         float *relaid = run->workspace;
-        const int e = cv_chain_cuda_relay(&s->shape, s->plan.kb, run->w, relaid, run->stream);
+        const int e = cv_chain_cuda_relay(&s->shape, s->plan.kb, s->plan.odd_flag, run->w, relaid, run->stream);
         if (e)
             return cv_cuda_status(e, "re-laying w for cuda_igemm");
         w = relaid;
-        rest = (char *)run->workspace + round_up(s->plan.relaid_bytes);
+        rest = (char *)run->workspace + relaid_bytes(&s->plan);
     }
     return cv_cuda_status(cv_chain_cuda_run(&s->plan, run->x, w, run->bias, run->y, rest, run->stream),
                           "launching cuda_igemm");
@@ -162,7 +169,7 @@ const cv_engine cv_engine_cuda_igemm = {
     .revision = 1,
     .device = CONVOY_CUDA,
     .traits = CV_KEEPS_EXACT | CV_PREPARES,
-    .candidate_keys = "kind v swz split",
+    .candidate_keys = "kind v swz split taps",
     .refuse = refuse,
     .candidates = candidates,
     .estimate = estimate,
