@@ -83,9 +83,11 @@ static double estimate(const cv_request *q, const cv_candidate *candidate, size_
     plan_of(q, kind_of(candidate), &whole);
     *workspace_bytes = workspace(q, &whole);
     if (whole.kind == CV_BY_CHANNEL) {
-        const double lanes = (double)(over(q->kg, whole.width) * whole.width), filled = (double)q->kg / lanes;
+        const int vector = whole.width >= 32 ? whole.width / 2 : whole.width; /* the last panel may be half as wide */
+        const double lanes = (double)(over(q->kg, vector) * vector), filled = (double)q->kg / lanes;
         const double packed = q->prepared ? 0 : (double)p->groups * lanes * (double)(q->cg * p->r * p->s);
-        return call + flop / filled / (0.93 * peak) + packed * 0.4e-9 / q->machine->threads;
+        const double edges = 1.0 + 2.5 / (double)q->Q; /* rows of outputs that do not fill the register tile */
+        return call + flop * edges / filled / (0.93 * peak) + packed * 0.4e-9 / q->machine->threads;
     }
     if (whole.kind == CV_BY_PLANE) {
         const double moved = 4.0 * (double)p->n * (double)(p->c * p->h * p->w + p->k * q->P * q->Q);
