@@ -1,6 +1,7 @@
 /* Scanning whole tensors for their magnitudes, and judging what was gathered.
  *
- * Scan: one warp a row of a plane, a block a part of a plane; the tensor is read once. Judge: one thread a slot. */
+ * Scan: a block takes 2048 values of a plane, eight loads of a thread under way; the tensor is read once. Judge: a
+ * thread a slot. */
 #include <cuda_runtime.h>
 #include <math.h>
 
@@ -10,36 +11,44 @@
 namespace
 {
 
-enum { WARPS = 8, ROWS = 64 }; /* rows of one block's part */
+enum { THREADS = 256, DEEP = 8, PART = DEEP * THREADS }; /* values of one block's part */
 
-struct tensor {
-    long long size[4], stride[4];
+/* planes (a, b) of rows x cols values */
+struct planes {
+    long long a, b, rows, cols, stride_a, stride_b, stride_row, stride_col;
+    long long per, div; /* plane (a, b) counts for slot a * per + b / div */
 };
 
-__global__ void __launch_bounds__(32 * WARPS)
-    cv_guard_scan_kernel(const float *data, const tensor t, long long per, long long div, unsigned *slots)
+__global__ void __launch_bounds__(THREADS) cv_guard_scan_kernel(const float *data, const planes t, unsigned *slots)
 {
-    __shared__ cv_magnitude found[WARPS];
+    __shared__ cv_magnitude found[THREADS / 32];
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    const long long parts = (t.size[2] + ROWS - 1) / ROWS, all = t.size[0] * t.size[1] * parts;
+    const long long values = t.rows * t.cols, parts = (values + PART - 1) / PART, all = t.a * t.b * parts;
     for (long long i = blockIdx.x; i < all; i += gridDim.x) {
-        const long long part = i % parts, b = i / parts % t.size[1], a = i / parts / t.size[1];
-        const long long end = min((part + 1) * ROWS, t.size[2]);
+        const long long part = i % parts, b = i / parts % t.b, a = i / parts / t.b;
+        const long long end = min((part + 1) * PART, values);
+        const float *plane = data + a * t.stride_a + b * t.stride_b;
         cv_magnitude m = {0, 0};
-        for (long long row = part * ROWS + warp; row < end; row += WARPS) {
-            const float *p = data + a * t.stride[0] + b * t.stride[1] + row * t.stride[2];
-            for (long long col = lane; col < t.size[3]; col += 32)
-                cv_magnitude_see(m, p[col * t.stride[3]]);
+        for (long long e = part * PART + threadIdx.x; e < end; e += DEEP * THREADS) {
+            float v[DEEP];
+#pragma unroll
+            for (int u = 0; u < DEEP; ++u) {
+                const long long at = e + u * THREADS, row = t.rows > 1 ? at / t.cols : 0;
+                v[u] = at < end ? plane[row * t.stride_row + (at - row * t.cols) * t.stride_col] : 0.0f;
+            }
+#pragma unroll
+            for (int u = 0; u < DEEP; ++u)
+                cv_magnitude_see(m, v[u]);
         }
         cv_magnitude_warp(m);
         if (lane == 0)
             found[warp] = m;
         __syncthreads();
         if (threadIdx.x < 32) {
-            m = lane < WARPS ? found[lane] : cv_magnitude{0, 0};
+            m = lane < THREADS / 32 ? found[lane] : cv_magnitude{0, 0};
             cv_magnitude_warp(m);
             if (lane == 0)
-                cv_magnitude_store(m, slots + CV_GUARD_WORDS * (a * per + b / div));
+                cv_magnitude_store(m, slots + CV_GUARD_WORDS * (a * t.per + b / t.div));
         }
         __syncthreads();
     }
@@ -85,11 +94,20 @@ unsigned grid(long long wanted) { return (unsigned)(wanted < 1 ? 1 : wanted < 81
 int cv_guard_scan(const float *data, const int64_t size[4], const int64_t stride[4], int64_t per, int64_t div,
                   unsigned *slots, void *stream)
 {
-    tensor t;
-    for (int i = 0; i < 4; ++i)
-        t.size[i] = size[i], t.stride[i] = stride[i];
-    const long long all = size[0] * size[1] * ((size[2] + ROWS - 1) / ROWS);
-    cv_guard_scan_kernel<<<grid(all), 32 * WARPS, 0, (cudaStream_t)stream>>>(data, t, per, div, slots);
+    planes t = {size[0], size[1], size[2], size[3], stride[0], stride[1], stride[2], stride[3], per, div};
+    /* rows without gaps make one row; planes without gaps that share a slot make one plane */
+    if (t.stride_row == t.cols * t.stride_col) {
+        t.cols *= t.rows;
+        t.rows = 1;
+        if (t.stride_b == t.cols * t.stride_col && t.b % div == 0) {
+            t.cols *= div;
+            t.b /= div;
+            t.stride_b *= div;
+            t.div = 1;
+        }
+    }
+    const long long parts = (t.rows * t.cols + PART - 1) / PART;
+    cv_guard_scan_kernel<<<grid(t.a * t.b * parts), THREADS, 0, (cudaStream_t)stream>>>(data, t, slots);
     return cudaGetLastError();
 }
 

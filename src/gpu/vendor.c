@@ -183,6 +183,7 @@ static void load_cublas(void)
                              {&t->set_stream, "cublasSetStream_v2"},
                              {&t->set_workspace, "cublasSetWorkspace_v2"},
                              {&t->set_math, "cublasSetMathMode"},
+                             {&t->sgemm, "cublasSgemm_v2"},
                              {&t->cgemm, "cublasCgemmStridedBatched"}};
     if (!resolve(library, entries, COUNT(entries), "cuBLAS", blas.why))
         return;

@@ -4,49 +4,57 @@
 #include <math.h>
 #include <string.h>
 
-/* What a launch adds, and the shares of bandwidth and of the FMA rate that the steps reach: measured on an H200. */
-static const double launch_s = 2.5e-6, moves = 0.8, in_cache = 1.3, multiplies = 0.66;
+/* Shares of the bandwidth that the steps reach, and of the FMA rate that cuBLAS does; the time of a launch, and what
+ * another chunk costs in half-filled launches. Fitted to A to D on an H200, where they predict within 10 %. */
+static const double row_moves = 0.45, column_moves = 0.72, best_rate = 0.82, best_depth = 156;
+static const double launch_s = 1.2e-6, chunk_s = 25e-6, chunk_share = 0.07, guard_s = 10e-6;
 
 static double up(double a, double unit) { return ceil(a / unit) * unit; }
+
+/* Bytes that a row of w moves: the product is done 64 outputs at a time, after a pass over w for the guards. */
+static double w_row_bytes(const cv_request *q, const cv_spectral *s)
+{
+    const double taps = 4.0 * (double)q->p.s, spectrum = 8.0 * s->bins;
+    return s->w_product ? (taps + spectrum) * ceil(2.0 * s->bins / 64) + 0.75 * taps : taps + 8.0 * s->tx + spectrum;
+}
+
+static double product_seconds(const cv_request *q, const cv_spectral *s, double tiles, double bins)
+{
+    const double k = (double)q->p.k, cg = (double)q->cg, flop = 8 * bins * tiles * k * cg;
+    if (s->pointwise)
+        return fmax(flop / (0.25 * q->machine->flop_per_s),
+                    8 * bins * (tiles * (k + (double)q->p.c) + k * cg) / (0.6 * q->machine->bytes_per_s));
+    const double at_once = (double)s->n_at_once * (double)s->t_at_once * (double)s->tw, across = (double)s->k_at_once;
+    const double waste = up(at_once, at_once <= 64 ? 64 : 32) / at_once * up(across, across <= 64 ? 32 : 64) / across;
+    return flop * waste / (fmin(best_rate, cg / best_depth) * q->machine->flop_per_s);
+}
 
 double cv_spectral_seconds(const cv_request *q, const cv_spectral *s)
 {
     const convoy_problem *p = &q->p;
-    const double n = (double)p->n, c = (double)p->c, k = (double)p->k, cg = (double)q->cg, r = (double)p->r;
+    const double n = (double)p->n, c = (double)p->c, k = (double)p->k, cg = (double)q->cg;
     const double bands = ceil(n / (double)s->n_at_once) * ceil((double)s->th / (double)s->t_at_once);
     const double passes = ceil((double)q->kg / (double)s->k_at_once);
     const double groups = ceil((double)p->groups / (double)s->g_at_once);
-    const double x_repeats = bands > 1 ? passes : 1, w_repeats = bands;
     const double tiles = n * (double)s->th * (double)s->tw, bins = (double)s->ty * s->bins;
-    const double band_overlap =
-        ((double)(s->t_at_once - 1) * (double)s->step_h + s->ty) / ((double)s->t_at_once * (double)s->step_h);
-    const double h = fmin((double)p->h, (double)s->th * (double)s->step_h) * (s->t_at_once < s->th ? band_overlap : 1);
-    const double row = 4.0 * s->tx + 8.0 * s->bins; /* real row and its spectrum */
-    const double x_rows = n * c * h * (double)s->tw * x_repeats, y_rows = n * k * (double)q->P * (double)s->tw;
-    const double w_rows = q->prepared ? 0 : k * cg * r;
-    const double rows = (x_rows + w_rows + y_rows) * (row + 4.0 * s->tx) +
-                        4 * (n * c * (double)p->h * (double)p->w + w_rows * (double)p->s);
-    const double x = 8 * bins * tiles * c * passes, y = 8 * bins * tiles * k, w = 8 * bins * k * cg;
-    const double made = x + y + (q->prepared ? 0 : w * w_repeats); /* chunks that cut writes and columns go over */
-    const double cut = (x_rows * passes / x_repeats + y_rows + w_rows * w_repeats) * 8 * s->bins + made;
-    const double middle = 2 * made + x + y + w * w_repeats;
-    const double chunk = (double)(s->x_chunk_bytes + s->w_chunk_bytes + s->y_chunk_bytes);
-    const double speed = q->machine->bytes_per_s * moves;
-    double seconds =
-        rows / speed + cut / speed + middle / (speed * (chunk < 0.6 * (double)q->machine->gpu_l2_bytes ? in_cache : 1));
+    /* bands of tile rows read the rows between them twice */
+    const double step = (double)s->step_h, band = (double)(s->t_at_once - 1) * step + s->ty;
+    const double overlap = s->t_at_once < s->th ? band / ((double)s->t_at_once * step) : 1;
+    const double h = fmin((double)p->h, (double)s->th * step) * overlap;
+    const double row = 8.0 * s->tx + 8.0 * s->bins; /* a real row written and read, its spectrum written or read */
+    const double x_rows = n * c * h * (double)s->tw * (bands > 1 ? passes : 1),
+                 y_rows = n * k * (double)q->P * (double)s->tw;
+    const double w_rows = q->prepared ? 0 : k * cg * (double)p->r;
+    const double rows = (x_rows + y_rows) * row + w_rows * w_row_bytes(q, s) + 4 * n * c * (double)p->h * (double)p->w;
+    const double chunks = 8 * bins * (tiles * (c * passes + k) + (q->prepared ? 0 : k * cg * bands));
+    const double cut = (x_rows * (bands > 1 ? 1 : passes) + y_rows + w_rows * bands) * 8 * s->bins;
+    const double columns = (cut + 3 * chunks) / (column_moves * q->machine->bytes_per_s);
     const double calls = groups * passes * bands * ceil((double)s->bins / s->kx);
-    if (s->pointwise) {
-        seconds += 8 * bins * tiles * k * cg / (0.3 * q->machine->flop_per_s);
-    } else {
-        const double per_call = (double)s->n_at_once * (double)s->t_at_once * (double)s->tw,
-                     across = (double)s->k_at_once;
-        const double waste =
-            up(per_call, per_call <= 64 ? 64 : 32) / per_call * up(across, across <= 64 ? 32 : 64) / across;
-        const double depth = cg / (cg + 16); /* a short sum does not fill the pipes */
-        seconds += 8 * bins * tiles * k * cg * waste / (multiplies * depth * q->machine->flop_per_s);
-    }
-    const double stages = (double)(s->x_rows_bytes + s->w_rows_bytes + s->y_rows_bytes) / (double)s->stage_bytes + 3;
-    return seconds + launch_s * (calls * (s->pointwise ? 7 : 6 + (double)s->g_at_once) + 2 * stages * groups + 4);
+    const double shared = (double)s->stage_bytes,
+                 stages = (double)(s->x_rows_bytes + s->w_rows_bytes + s->y_rows_bytes) / shared;
+    return rows / (row_moves * q->machine->bytes_per_s) + columns * (1 + chunk_share * (calls - 1)) +
+           product_seconds(q, s, tiles, bins) + guard_s + chunk_s * (calls - 1) +
+           launch_s * (calls * (s->pointwise ? 7 : 6 + (double)s->g_at_once) + 2 * (stages + 3) * groups);
 }
 
 static int smooth(int64_t n)
@@ -111,7 +119,7 @@ int cv_spectral_candidates(const cv_request *q, cv_candidate *list, int capacity
     const convoy_problem *p = &q->p;
     const int64_t high = p->dil_h * (p->r - 1) + 1, wide = p->dil_w * (p->s - 1) + 1;
     int ty[SIDES], tx[SIDES], count = 0;
-    ranked best[KEPT];
+    ranked best[KEPT] = {0};
     const int ny = sides(q->P, p->stride_h, high, longest_side(q, high), 0, ty, SIDES);
     const int nx = sides(q->Q, p->stride_w, wide, longest_side(q, wide), 1, tx, SIDES);
     for (int i = 0; i < ny; i++)

@@ -84,6 +84,7 @@ static void destroy(void *state)
     enter(l->q.machine);
     cv_pipeline_close(l);
     leave(l->q.machine);
+    l->q.machine->ops->free(l->q.machine, l->dft);
     cv_free(&l->q.machine->memory, l);
 }
 
@@ -122,6 +123,31 @@ static convoy_status open_within_limit(cv_pipeline *l, const cv_candidate *candi
         cv_pipeline_close(l);
     }
     return cv_fail(CONVOY_UNSUPPORTED, "cufft finds no division of the work within %zu bytes", l->q.workspace_limit);
+}
+
+/* The short DFT's matrix, worked out in double, in device memory. */
+static convoy_status make_dft(cv_pipeline *l)
+{
+    const cv_machine *m = l->q.machine;
+    const int64_t taps = l->q.p.s, bins = l->s.bins, period = l->s.tx;
+    const size_t bytes = (size_t)(taps * bins) * 2 * sizeof(float);
+    const double turn = -2 * 3.14159265358979323846 / (double)period;
+    float *host = cv_alloc(&m->memory, bytes);
+    void *device = NULL;
+    if (!host)
+        return cv_fail(CONVOY_OUT_OF_MEMORY, "out of memory: %zu bytes for a plan of engine cufft", bytes);
+    for (int64_t s = 0; s < taps; s++)
+        for (int64_t f = 0; f < bins; f++) {
+            const double angle = turn * (double)(f * s % period * l->q.p.dil_w % period);
+            host[2 * (s * bins + f)] = (float)cos(angle);
+            host[2 * (s * bins + f) + 1] = (float)sin(angle);
+        }
+    convoy_status status = m->ops->alloc(m, bytes, &device);
+    l->dft = device;
+    if (status == CONVOY_OK)
+        status = m->ops->copy(m, device, host, bytes, CONVOY_TO_DEVICE, NULL);
+    cv_free(&m->memory, host);
+    return status;
 }
 
 static cv_chain_shape shape_of(const cv_request *q)
@@ -171,6 +197,8 @@ static convoy_status create(const cv_request *q, const cv_candidate *candidate, 
     if (status == CONVOY_OK && !l->s.pointwise)
         status = blas_handle(l);
     leave(q->machine);
+    if (status == CONVOY_OK && l->s.w_product)
+        status = make_dft(l);
     if (status != CONVOY_OK) {
         destroy(l);
         return status;

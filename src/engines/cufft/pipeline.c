@@ -10,7 +10,7 @@ static size_t round_up(size_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIG
 
 /* ---- The cv_fft_walk */
 
-static void one_band(cv_fft_walk *v, const cv_fft_span *a, const char *spectrum)
+static void one_band(cv_fft_walk *v, const cv_fft_span *a, const float *spectrum)
 {
     const cv_request *q = &v->l->q;
     const cv_spectral *s = &v->l->s;
@@ -20,8 +20,7 @@ static void one_band(cv_fft_walk *v, const cv_fft_span *a, const char *spectrum)
         cv_fft_x_columns(v, a, from, kx);
         if (q->prepared) {
             const float *w =
-                v->dry ? NULL
-                       : (const float *)spectrum + 2 * ((int64_t)from * s->ty * all + (a->g * q->kg + a->k) * q->cg);
+                v->dry ? NULL : spectrum + 2 * ((int64_t)from * s->ty * all + (a->g * q->kg + a->k) * q->cg);
             cv_fft_multiply(v, a, kx, w, all, q->kg * q->cg);
         } else {
             cv_fft_w_columns(v, a, from, kx, v->w_chunk);
@@ -32,7 +31,7 @@ static void one_band(cv_fft_walk *v, const cv_fft_span *a, const char *spectrum)
     cv_fft_y_rows(v, a);
 }
 
-static void all_bands(cv_fft_walk *v, cv_fft_span *a, const char *spectrum)
+static void all_bands(cv_fft_walk *v, cv_fft_span *a, const float *spectrum)
 {
     const cv_request *q = &v->l->q;
     const cv_spectral *s = &v->l->s;
@@ -50,7 +49,7 @@ static void all_bands(cv_fft_walk *v, cv_fft_span *a, const char *spectrum)
         }
 }
 
-static void whole(cv_fft_walk *v, const char *spectrum)
+static void whole(cv_fft_walk *v, const float *spectrum)
 {
     const cv_request *q = &v->l->q;
     const cv_spectral *s = &v->l->s;
@@ -67,20 +66,15 @@ static void whole(cv_fft_walk *v, const char *spectrum)
         }
 }
 
-static void prepare_walk(cv_fft_walk *v, const float *w, char *block)
+static void prepare_walk(cv_fft_walk *v, const float *w, unsigned *slots, float *raw, float *spectrum)
 {
     const cv_request *q = &v->l->q;
     const cv_spectral *s = &v->l->s;
-    const cv_fft_weights at = cv_pipeline_weights(v->l);
     const cv_fft_span a = {.groups = q->p.groups, .kernels = q->kg};
-    float *raw = NULL, *spectrum = NULL;
-    if (block) { /* NULL in a dry walk */
-        raw = (float *)(block + at.raw_at);
-        spectrum = (float *)(block + at.spectrum_at);
-    }
-    cv_fft_w_rows(v, &a, w, raw, (unsigned *)block);
+    cv_fft_w_rows(v, &a, w, raw, slots);
     for (int from = 0; from < s->bins && cv_fft_going(v); from += s->kx) {
         const int kx = s->bins - from < s->kx ? s->bins - from : s->kx;
+        /* cppcheck-suppress nullPointerArithmetic ; NULL in a dry walk, which reads no pointer */
         cv_fft_w_columns(v, &a, from, kx, v->dry ? NULL : spectrum + 2 * (int64_t)from * s->ty * q->p.k * q->cg);
     }
 }
@@ -111,7 +105,7 @@ static size_t prepare_stage_bytes(const cv_pipeline *l)
 
 size_t cv_pipeline_prepare_bytes(const cv_pipeline *l)
 {
-    return prepare_rows_bytes(l) + prepare_stage_bytes(l) + round_up(l->work_bytes);
+    return prepare_rows_bytes(l) + prepare_stage_bytes(l) + l->s.blas_bytes + round_up(l->work_bytes);
 }
 
 convoy_status cv_pipeline_open(cv_pipeline *l)
@@ -119,7 +113,7 @@ convoy_status cv_pipeline_open(cv_pipeline *l)
     cv_fft_walk v = {.l = l, .dry = 1, .status = CONVOY_OK};
     whole(&v, NULL);
     if (l->q.prepared)
-        prepare_walk(&v, NULL, NULL);
+        prepare_walk(&v, NULL, NULL, NULL, NULL);
     return v.status;
 }
 
@@ -130,17 +124,37 @@ void cv_pipeline_close(cv_pipeline *l)
     l->plans = 0;
 }
 
+/* The next bytes of a block of memory. */
+static void *carve(char **at, size_t bytes)
+{
+    void *here = *at;
+    *at += bytes;
+    return here;
+}
+
+static void aim_blas(cv_fft_walk *v, void *workspace)
+{
+    const cv_pipeline *l = v->l;
+    if (!l->handle)
+        return;
+    cv_fft_note_blas(v, l->blas->set_stream(l->handle, v->stream));
+    cv_fft_note_blas(v, l->blas->set_workspace(l->handle, workspace, l->s.blas_bytes));
+}
+
 convoy_status cv_pipeline_prepare(cv_pipeline *l, const float *w, void *weights, void *scratch, void *stream)
 {
-    char *at = scratch;
+    const cv_fft_weights in = cv_pipeline_weights(l);
+    char *at = scratch, *block = weights;
     cv_fft_walk v = {.l = l, .stream = stream, .status = CONVOY_OK};
-    v.stage = (float *)at, at += prepare_stage_bytes(l);
-    v.w_rows = (float *)at, at += prepare_rows_bytes(l);
+    v.stage = carve(&at, prepare_stage_bytes(l));
+    v.w_rows = carve(&at, prepare_rows_bytes(l));
+    aim_blas(&v, carve(&at, l->s.blas_bytes));
     v.work = at;
     cv_fft_note_cuda(&v, cudaMemsetAsync(weights, 0, (size_t)l->q.p.k * CV_GUARD_WORDS * sizeof(unsigned), stream),
                      "preparing weights");
+    void *raw = block + in.raw_at, *spectrum = block + in.spectrum_at;
     if (cv_fft_going(&v))
-        prepare_walk(&v, w, weights);
+        prepare_walk(&v, w, weights, raw, spectrum);
     return v.status;
 }
 
@@ -149,21 +163,20 @@ convoy_status cv_pipeline_run(cv_pipeline *l, const cv_exec *exec)
     const cv_spectral *s = &l->s;
     const convoy_problem *p = &l->q.p;
     const int64_t tiles = p->n * p->groups * s->th * s->tw;
+    const size_t chunks = s->x_chunk_bytes + s->w_chunk_bytes + s->y_chunk_bytes;
     char *at = exec->workspace;
     cv_fft_walk v = {.l = l, .exec = exec, .stream = exec->stream, .phases = exec->phases, .status = CONVOY_OK};
-    v.stage = (float *)at, at += s->stage_bytes;
-    v.x_rows = (float *)at, at += s->x_rows_bytes;
-    v.w_rows = (float *)at, at += s->w_rows_bytes;
-    v.y_rows = (float *)at, at += s->y_rows_bytes;
-    v.x_chunk = (float *)at, at += s->x_chunk_bytes;
-    v.w_chunk = (float *)at, at += s->w_chunk_bytes;
-    v.y_chunk = (float *)at, at += s->y_chunk_bytes;
-    v.slots = (unsigned *)at, at += s->guard_bytes;
-    if (l->handle) {
-        cv_fft_note_blas(&v, l->blas->set_stream(l->handle, v.stream));
-        cv_fft_note_blas(&v, l->blas->set_workspace(l->handle, at, s->blas_bytes));
-        at += s->blas_bytes;
-    }
+    /* real rows are done with before chunks begin, and begin when those are done with */
+    char *shared = carve(&at, s->stage_bytes > chunks ? s->stage_bytes : chunks);
+    v.stage = (void *)shared;
+    v.x_chunk = carve(&shared, s->x_chunk_bytes);
+    v.w_chunk = carve(&shared, s->w_chunk_bytes);
+    v.y_chunk = carve(&shared, s->y_chunk_bytes);
+    v.x_rows = carve(&at, s->x_rows_bytes);
+    v.w_rows = carve(&at, s->w_rows_bytes);
+    v.y_rows = carve(&at, s->y_rows_bytes);
+    v.slots = carve(&at, s->guard_bytes);
+    aim_blas(&v, carve(&at, s->blas_bytes));
     v.work = at;
     if (v.phases) {
         cv_fft_note_cuda(&v, cudaEventCreate(&v.from), "timing phases");
@@ -172,13 +185,18 @@ convoy_status cv_pipeline_run(cv_pipeline *l, const cv_exec *exec)
     cv_fft_note_cuda(&v,
                      cudaMemsetAsync(v.slots, 0, (size_t)(tiles + p->k) * CV_GUARD_WORDS * sizeof(unsigned), v.stream),
                      "clearing the guards");
-    const char *block = exec->weights;
     const cv_fft_weights in = cv_pipeline_weights(l);
+    const unsigned *w_slots = v.slots + CV_GUARD_WORDS * tiles;
+    const void *w = exec->w, *spectrum = NULL;
+    if (exec->weights) {
+        w_slots = exec->weights;
+        w = (const char *)exec->weights + in.raw_at;
+        spectrum = (const char *)exec->weights + in.spectrum_at;
+    }
     if (cv_fft_going(&v))
-        whole(&v, block ? block + in.spectrum_at : NULL);
+        whole(&v, spectrum);
     if (cv_fft_going(&v))
-        cv_fft_guard(&v, block ? (const unsigned *)block : v.slots + CV_GUARD_WORDS * tiles,
-                     block ? (const float *)(block + in.raw_at) : exec->w);
+        cv_fft_guard(&v, w_slots, w);
     if (v.from)
         (void)cudaEventDestroy(v.from);
     if (v.to)

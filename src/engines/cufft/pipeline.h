@@ -22,6 +22,7 @@ typedef struct cv_pipeline {
     const cv_cufft *fft;
     const cv_cublas *blas;
     cublasHandle_t handle; /* the device's, NULL for the pointwise product */
+    float *dft; /* on the device, S x 2F, for w_product: row s holds exp(-2 pi i f s dil / TX), f = 0 .. F-1 */
     cv_fft_plan plan[CV_FFT_PLANS];
     int plans;
     size_t work_bytes; /* cuFFT's, the most of all plans */

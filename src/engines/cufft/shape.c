@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { ALIGN = 256, BLAS_BYTES = 4 << 20, STAGE_GOAL = 24 << 20, POINTWISE_CHANNELS = 8, MOST_CALLS = 16 };
+enum { ALIGN = 256, BLAS_BYTES = 4 << 20, STAGE_LEAST = 24 << 20, POINTWISE_CHANNELS = 8, MOST_CALLS = 16 };
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -26,12 +26,14 @@ int64_t cv_spectral_rows(const cv_request *q, const cv_spectral *s, int64_t t, i
 }
 
 /* Whole planes of rows, as many as come near the goal. */
-static double staged(double plane_floats, double planes)
+static double staged(const cv_spectral *s, double plane_floats, double planes)
 {
-    double at_once = STAGE_GOAL / 4.0 / plane_floats;
+    double at_once = s->stage_goal / 4.0 / plane_floats;
     at_once = at_once < 1 ? 1 : at_once > planes ? planes : (double)(int64_t)at_once;
     return at_once * plane_floats;
 }
+
+static size_t chunk_bytes(const cv_spectral *s) { return s->x_chunk_bytes + s->w_chunk_bytes + s->y_chunk_bytes; }
 
 static void measure(const cv_request *q, cv_spectral *s)
 {
@@ -48,22 +50,34 @@ static void measure(const cv_request *q, cv_spectral *s)
     s->x_chunk_bytes = bytes_of(bins * tiles * c, 8);
     s->w_chunk_bytes = q->prepared ? 0 : bytes_of(bins * k * (double)q->cg, 8);
     s->y_chunk_bytes = bytes_of(bins * tiles * k, 8);
-    const double stage_x = staged(rows * s->tx, n * c), stage_y = staged(out_rows * s->tx, n * k);
-    const double stage_w = q->prepared ? 0 : staged((double)p->r * s->tx, k * (double)q->cg);
+    const double stage_x = staged(s, rows * s->tx, n * c), stage_y = staged(s, out_rows * s->tx, n * k);
+    const double stage_w = q->prepared ? 0 : staged(s, (double)p->r * s->tx, k * (double)q->cg);
     const double stage = stage_x > stage_y ? stage_x : stage_y;
     s->stage_bytes = bytes_of(stage > stage_w ? stage : stage_w, 4);
     const double slots = (double)(p->n * p->groups) * (double)(s->th * s->tw) + (double)p->k;
     s->guard_bytes = bytes_of(slots * (CV_GUARD_WORDS + 1), 4);
     s->blas_bytes = s->pointwise ? 0 : BLAS_BYTES;
-    s->own_bytes = s->stage_bytes + s->x_rows_bytes + s->w_rows_bytes + s->y_rows_bytes + s->x_chunk_bytes +
-                   s->w_chunk_bytes + s->y_chunk_bytes + s->guard_bytes + s->blas_bytes;
+    const size_t chunks = chunk_bytes(s), shared = s->stage_bytes > chunks ? s->stage_bytes : chunks;
+    s->own_bytes = shared + s->x_rows_bytes + s->w_rows_bytes + s->y_rows_bytes + s->guard_bytes + s->blas_bytes;
+}
+
+/* Rows of w by product: S values in, 2F out, and the sgemm works on 64 outputs at a time; by cuFFT: padded first. Both
+ * run at the same share of the bandwidth (measured on an H200); the product needs a pass of its own over w for the
+ * guards. */
+static int product_moves_less(int64_t taps, int tx, int bins)
+{
+    const double product = (4.0 * (double)taps + 8.0 * bins) * ((2 * bins + 63) / 64) + 3.0 * (double)taps;
+    return product < 4.0 * (double)taps + 8.0 * tx + 8.0 * bins;
 }
 
 /* Halves what takes most room, until the pass fits; 0 when nothing is left to halve. */
 static int shrink(cv_spectral *s)
 {
     const size_t images = s->x_rows_bytes + s->x_chunk_bytes, weights = s->w_rows_bytes + s->w_chunk_bytes;
-    if (s->g_at_once > 1)
+    const double stage = (double)s->stage_bytes < s->stage_goal ? (double)s->stage_bytes : s->stage_goal;
+    if (s->stage_bytes > chunk_bytes(s) && s->stage_goal > STAGE_LEAST)
+        s->stage_goal = stage / 2 > STAGE_LEAST ? stage / 2 : STAGE_LEAST;
+    else if (s->g_at_once > 1)
         s->g_at_once = ceil_div(s->g_at_once, 2);
     else if (s->n_at_once > 1 && images >= weights)
         s->n_at_once = ceil_div(s->n_at_once, 2);
@@ -107,6 +121,8 @@ int cv_spectral_make(const cv_request *q, const cv_candidate *candidate, size_t 
     s->th = ceil_div(q->P, s->tile_p);
     s->tw = ceil_div(q->Q, s->tile_q);
     s->pointwise = q->cg < POINTWISE_CHANNELS || (p->groups > MOST_CALLS && q->cg < 4 * POINTWISE_CHANNELS);
+    s->w_product = !s->pointwise && product_moves_less(p->s, s->tx, s->bins);
+    s->stage_goal = 4e18;
     if ((double)p->n * (double)p->groups * (double)(s->th * s->tw) > 1e9 ||
         (q->prepared && (double)p->k * (double)q->cg * (double)p->r * s->bins > INT32_MAX))
         return 0;

@@ -6,7 +6,8 @@
  * (bins outermost) when asked for it in one call:
  *
  *   rows     real rows of TX values -> F = TX/2 + 1 bins, packed rows, one row a batch entry. Rows of x are transformed
- * once, though two tiles above one another share them; of w only the R rows that are not zero. cut      our
+ *            once, though two tiles above one another share them; of w only the R rows that are not zero, and where
+ * that moves less, by one real product with the S x 2F matrix of the short DFT, without padding cut      our
  * transposition: row spectra -> chunks [TY][kx][b], b = (group, tile, channel) contiguous columns  C2C along TY with
  * stride kx*b and distance 1, in place: every load and store is contiguous in b product  one batched complex product
  * over the TY*kx bins of the chunk (cuBLAS), conj(w) as its op C, 1/(TY*TX) as alpha columns, pick, rows: the way back,
@@ -19,14 +20,16 @@
 #include "core/engine.h"
 
 typedef struct cv_spectral {
-    int ty, tx, bins, kx;                               /* tile; F bins a row; columns of bins a chunk */
-    int64_t tile_p, tile_q;                             /* outputs a tile yields */
-    int64_t step_h, step_w;                             /* rows and columns of x from tile to tile */
-    int64_t th, tw;                                     /* tiles of an image */
-    int64_t g_at_once, k_at_once;                       /* groups, and output channels of a group, in one pass */
-    int64_t n_at_once, t_at_once;                       /* images, and rows of tiles, in one band */
-    int pointwise;                                      /* few channels a group: our own product instead of cuBLAS */
-    size_t stage_bytes;                                 /* padded real rows under way */
+    int ty, tx, bins, kx;         /* tile; F bins a row; columns of bins a chunk */
+    int64_t tile_p, tile_q;       /* outputs a tile yields */
+    int64_t step_h, step_w;       /* rows and columns of x from tile to tile */
+    int64_t th, tw;               /* tiles of an image */
+    int64_t g_at_once, k_at_once; /* groups, and output channels of a group, in one pass */
+    int64_t n_at_once, t_at_once; /* images, and rows of tiles, in one band */
+    int pointwise;                /* few channels a group: our own product instead of cuBLAS */
+    int w_product;                /* rows of w by a product with the DFT's matrix, which knows that they are short */
+    size_t stage_bytes;           /* padded real rows under way; shares its memory with the chunks */
+    double stage_goal;            /* no more of them than this at once */
     size_t x_rows_bytes, w_rows_bytes, y_rows_bytes;    /* row spectra of a band, a pass, a band */
     size_t x_chunk_bytes, w_chunk_bytes, y_chunk_bytes; /* [TY][kx][b] */
     size_t guard_bytes, blas_bytes;

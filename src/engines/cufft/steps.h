@@ -34,6 +34,15 @@ static inline int64_t cv_fft_least(int64_t a, int64_t b) { return a < b ? a : b;
 void cv_fft_note_cuda(cv_fft_walk *v, int error, const char *doing);
 void cv_fft_note_blas(cv_fft_walk *v, cublasStatus_t result);
 
+/* Around the work of one phase; nothing unless phases are asked for. */
+void cv_fft_begin(cv_fft_walk *v);
+void cv_fft_end(cv_fft_walk *v, const char *name, double bytes, double flop);
+
+/* Transforms: the stage's real rows to spectra and back; columns of a chunk in place, batch of them side by side. */
+void cv_fft_rows(cv_fft_walk *v, float *spectra, int64_t batch);
+void cv_fft_rows_back(cv_fft_walk *v, float *spectra, int64_t batch);
+void cv_fft_columns(cv_fft_walk *v, float *chunk, int64_t batch, int direction);
+
 /* Rows of w for one pass, or for all of w into prepared weights (raw not NULL). */
 void cv_fft_w_rows(cv_fft_walk *v, const cv_fft_span *a, const float *w, float *raw, unsigned *slots);
 void cv_fft_w_columns(cv_fft_walk *v, const cv_fft_span *a, int kx_from, int kx, float *out);
