@@ -121,7 +121,7 @@ double cv_slide_seconds(const cv_chain_shape *c, const cv_chain_gpu *gpu, const 
      * S taps pays for its loads, a stage for copying. */
     const double loads = v->kt / 4 + (c->s >= 8 ? (v->qt + 7) / 8.0 : (double)(v->qt + c->s - 1) / c->s);
     double issue = 1.12 * fma + loads + 2 + 40.0 / c->s + 200.0 / (l.nr * c->s);
-    double alone = 1.2 * fma + 20 + 200.0 / c->s;
+    double alone = 1.2 * fma + 20 + 200.0 / c->s + 500.0 / (l.nr * c->s);
     if (c->st_w > 1 || c->dil_w > 1) {
         issue = 1.12 * fma + 3 * v->qt + 25;
         alone = issue + 60;
@@ -137,7 +137,7 @@ double cv_slide_seconds(const cv_chain_shape *c, const cv_chain_gpu *gpu, const 
         const double warps = (double)cv_ceil(blocks * v->tk * v->nb, 128), busy = warps * issue;
         const double stage = (double)(l.nr * c->s) * (busy > alone ? busy : alone), wait = 1e-6 * clock;
         /* the next stage's loads are under way meanwhile and take about 1 us */
-        seconds += share * (double)l.stages * (stage > wait ? stage : wait) / clock;
+        seconds += share * taps / (double)(l.nr * c->s) * (stage > wait ? stage : wait) / clock;
     }
     const double relaid = taps * l.nkb * v->tk * v->kt * c->groups * 8;
     *relaid_bytes = ((size_t)(relaid / 2) + 4 + 255) / 256 * 256; /* with the flag behind */
@@ -163,10 +163,16 @@ int cv_slide_plan(const cv_chain_shape *c, const cv_chain_gpu *gpu, const cv_cha
     a->step_at = (int)(c->dil_w / c->st_w), a->step_ph = (int)(c->dil_w % c->st_w);
     a->nr = l.nr, a->stages = (int)l.stages;
     a->stage_floats = (int)l.stage_floats, a->x_floats = (int)l.x_floats;
-    /* threads that copy one row of x: about as many as it has pieces, so that a stage takes few turns */
+    /* 2^row_shift threads copy one row of x. A turn is worth about three copies besides its own: the fewest in all */
     const int64_t pieces = l.x_floats / (plan->vec ? 4 : 1);
-    for (a->row_shift = 3; (1 << a->row_shift) < pieces && (1 << a->row_shift) < v->tk * v->nb; ++a->row_shift)
-        ;
+    int64_t least = INT64_MAX;
+    for (int shift = 3; 1 << shift <= v->tk * v->nb; ++shift) {
+        const int64_t cost = cv_ceil(l.nr, (v->tk * v->nb) >> shift) * (3 + cv_ceil(pieces, 1 << shift));
+        if (cost < least) {
+            least = cost;
+            a->row_shift = shift;
+        }
+    }
     a->nib = (int)l.nib, a->swizzle = choice->swizzle > 0 ? choice->swizzle : 1;
     const int64_t last = l.nib % a->swizzle;
     a->by_group = cv_divider_make(l.nib * l.nkb);
