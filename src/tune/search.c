@@ -236,27 +236,34 @@ static void run_final(struct search *s, struct trial **finalist, int count)
         unmake(finalist[i]);
 }
 
-static double median_of(struct trial *t)
+/* Gives every trial its time. A look is the better of two runs, which a median is not: looks of those that did not come
+ * to the final are made comparable by what the final's winner took there and at its look. */
+static void settle(struct search *s)
 {
-    if (t->runs < FIRM_RUNS) {
-        t->timing.median_s = t->look_s;
-        t->timing.p10_s = t->timing.p90_s = 0;
-    } else {
+    const struct trial *winner = NULL;
+    for (int i = 0; i < s->count; i++) {
+        struct trial *t = &s->trial[i];
+        if (t->runs < FIRM_RUNS)
+            continue;
         time_so_far(t);
+        if (!winner || t->timing.median_s < winner->timing.median_s)
+            winner = t;
     }
-    return t->timing.median_s;
+    const double scale = winner ? winner->timing.median_s / winner->look_s : 1.0;
+    for (int i = 0; i < s->count; i++)
+        if (s->trial[i].runs < FIRM_RUNS)
+            s->trial[i].timing = (convoy_timing){.median_s = scale * s->trial[i].look_s};
 }
 
-/* An engine's best trial; NULL when none was looked at. A trial that came to the final beats one that did not, whose
- * time is but the better of two runs. */
-static const struct trial *best_of(struct search *s, const cv_engine *engine)
+/* An engine's best trial; NULL when none was looked at. One that came to the final beats one that did not. */
+static const struct trial *best_of(const struct search *s, const cv_engine *engine)
 {
     int firm = 0;
     double least = 1e300;
     const struct trial *best = NULL;
     for (int pass = 0; pass < 3; pass++)
         for (int i = 0; i < s->count; i++) {
-            struct trial *t = &s->trial[i];
+            const struct trial *t = &s->trial[i];
             if (t->choice->engine != engine || t->look_s <= 0)
                 continue;
             if (pass == 0)
@@ -264,7 +271,7 @@ static const struct trial *best_of(struct search *s, const cv_engine *engine)
             else if (firm && t->runs < FIRM_RUNS)
                 continue;
             else if (pass == 1)
-                least = median_of(t) < least ? t->timing.median_s : least;
+                least = t->timing.median_s < least ? t->timing.median_s : least;
             else if (t->timing.median_s <= tie * least &&
                      (!best || t->choice->workspace_bytes < best->choice->workspace_bytes))
                 best = t;
@@ -274,6 +281,7 @@ static const struct trial *best_of(struct search *s, const cv_engine *engine)
 
 static void conclude(struct search *s, cv_findings *findings)
 {
+    settle(s);
     for (int i = 0; i < s->count; i++) {
         const struct trial *best = best_of(s, s->trial[i].choice->engine);
         if (!best)
