@@ -15,6 +15,11 @@ install(TARGETS convoy EXPORT convoy-targets
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY include/convoy DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT convoy-targets NAMESPACE convoy:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/convoy)
+# Who links an archive with CUDA code needs the CUDA runtime as well.
+if(CONVOY_WITH_CUDA AND NOT CONVOY_SHARED)
+    set(CONVOY_CONFIG_CUDA "find_dependency(CUDAToolkit)")
+    set(CONVOY_PC_CUDA " -L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -lrt")
+endif()
 configure_package_config_file(cmake/convoy-config.cmake.in ${PROJECT_BINARY_DIR}/convoy-config.cmake
                               INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/convoy)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/convoy-config-version.cmake COMPATIBILITY SameMinorVersion)
