@@ -19,17 +19,17 @@
 static const cv_kit_facts *facts_of(const cv_request *q)
 {
     static _Thread_local struct {
-        int known;
+        int threads; /* 0: nothing known; a machine of another context may lie at the same address */
         cv_request request;
         cv_kit_facts facts[CV_KIT_LAYOUTS];
     } last;
     const char *why;
     const cv_dnnl *d = cv_dnnl_get(&why);
-    if (!last.known || memcmp(&last.request, q, sizeof *q) != 0) {
+    if (last.threads != q->machine->threads || memcmp(&last.request, q, sizeof *q) != 0) {
         memcpy(&last.request, q, sizeof *q); /* with its padding */
         for (int layout = 0; layout < CV_KIT_LAYOUTS; layout++)
             cv_kit_find(d, q, layout, &last.facts[layout]);
-        last.known = 1;
+        last.threads = q->machine->threads;
     }
     return last.facts;
 }
