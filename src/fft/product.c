@@ -37,7 +37,7 @@ static void pack_rows(const cv_fft_product *f, const float *bin, int64_t column,
         const int n = (int)least(VL, depth - c);
         vf m[2 * BLOCK];
         for (int j = 0; j < BLOCK; j++) {
-            const int64_t i = f->row_first + (n0 + j) * f->depth + c0 + c;
+            const int64_t i = f->row_first + (n0 + j) * f->row_pitch + c0 + c;
             const int there = j < count;
             m[j] = there ? flat_load(bin, column, i, n) : vf_zero();
             m[BLOCK + j] = there ? flat_load(bin + VL, column, i, n) : vf_zero();
@@ -125,13 +125,13 @@ size_t CV_ISA_NAME(cv_fft_product_floats)(void) { return (size_t)((ROWS + BLOCK 
 static void product_part(const cv_fft_product *f, int64_t n0, int64_t n1, int64_t c, int64_t depth, int64_t column,
                          const float *row, const float *vector, float *out, float *panels)
 {
-    const int64_t blocks = (n1 - n0 + BLOCK - 1) / BLOCK, pitch = f->out_groups * column;
+    const int64_t blocks = (n1 - n0 + BLOCK - 1) / BLOCK, pitch = f->groups * column;
     for (int64_t b = 0; b < blocks; b++) {
         const int64_t from = n0 + (n1 - n0) * b / blocks, to = n0 + (n1 - n0) * (b + 1) / blocks;
         pack_rows(f, row, column, from, (int)(to - from), c, depth, panels + b * PANEL);
     }
     for (int64_t g = 0; g < f->groups; g++) {
-        const float *from_c = vector + (g * f->depth + c) * column;
+        const float *from_c = vector + (g * f->vector_pitch + c) * column;
         for (int64_t i = 0; i < depth; i++) {
             vf_prefetch_l2(from_c + i * column + 2 * VL);
             vf_prefetch_l2(from_c + i * column + 3 * VL);
@@ -139,7 +139,7 @@ static void product_part(const cv_fft_product *f, int64_t n0, int64_t n1, int64_
         for (int64_t b = 0; b < blocks; b++) {
             const int64_t from = n0 + (n1 - n0) * b / blocks, to = n0 + (n1 - n0) * (b + 1) / blocks;
             product_of[to - from - 1](panels + b * PANEL, from_c, column, depth, out + from * pitch + g * column, pitch,
-                                      c > 0);
+                                      f->more || c > 0);
         }
     }
 }

@@ -76,11 +76,12 @@ static inline int64_t cv_fft_column_floats(const cv_fft_tile *tile, int lanes)
 }
 
 /* Per bin: out[n][g] = sum over c < depth of row[n][c] * vector[g][c], complex; g is a group of VL lanes. All three are
- * lane groups as above, `step` from one u to the next: value (n, c) of the rows is lane i % VL of group i / VL with i =
- * row_first + n*depth + c; vectors are groups g*depth + c; results groups n*out_groups + g. */
+ * lane groups as above, `step` from one u to the next: value (n, c) of the rows is lane i % VL of group i / VL with
+ * i = row_first + n*row_pitch + c; vectors are groups g*vector_pitch + c; results groups n*groups + g. */
 typedef struct cv_fft_product {
     const cv_fft_tile *tile;
-    int64_t rows, groups, depth, out_groups, row_first;
+    int64_t rows, groups, depth, row_first, row_pitch, vector_pitch;
+    int more; /* add to what out holds */
     const float *row, *vector;
     float *out;
     int64_t row_step, vector_step, out_step;

@@ -6,57 +6,92 @@ enum { SIDES = 20, KEPT = 64 };
 static double least(double a, double b) { return a < b ? a : b; }
 static double over(int64_t a, int64_t b) { return (double)((a + b - 1) / b); }
 
-/* Seconds, from operations over measured rates and bytes over bandwidths. */
+/* The model counts slots: times in which a core can issue one vector multiply-add (a cycle, with 16 lanes on Zen 4).
+ * The constants were measured there, one thread, data in L2; traffic to memory is added at the machine's measured rate.
+ */
+enum {
+    LINE = 30,   /* a line's call, beside its passes */
+    BLOCK = 130, /* loading or storing a VL x VL block: transposition, range scan, cache misses */
+    LANE = 90,   /* finding where one lane's data lie */
+    CALL = 60,   /* a register tile of the product, beside its steps */
+    PACK = 170,  /* packing half a block of rows by VL channels */
+    MISS = 5     /* a cache line of spectra */
+};
+
+static double at_least(double a, double b) { return a > b ? a : b; }
+
+/* Rows of a lane group, in pairs, between tensor and half-spectrum: `rows` of `columns` elements. */
+static double row_slots(const cv_fft_shape *s, double rows, double columns)
+{
+    const double vl = s->lanes, blocks = (double)(int64_t)((columns + vl - 1) / vl);
+    return (rows + 1) / 2 * (cv_fft_line_cycles(s->tile.tx) + LINE + 5 * s->tile.ux + 2 * BLOCK * blocks * vl / 16);
+}
+
+static double column_slots(const cv_fft_shape *s) { return s->tile.ux * (cv_fft_line_cycles(s->tile.ty) + LINE); }
+
+/* Half-spectra that leave L2 come back from the next cache. */
+static double spill_slots(const cv_request *r, const cv_fft_shape *s, double halves)
+{
+    const double bytes = (double)s->tile.bins * 8 * s->lanes;
+    return halves * bytes > (double)r->machine->cpu.l2_bytes * 0.9 ? bytes / 64 * 4 : 0;
+}
+
+static double product_slots(const cv_request *r, const cv_fft_shape *s)
+{
+    const int by_k = s->way == CV_FFT_LANES_K;
+    const double vl = s->lanes, block = vl >= 2 ? vl / 2 : 1, depth = (double)s->depth, parts = over(r->cg, s->depth);
+    const int64_t t_chunks = (s->tiles + s->tile_chunk - 1) / s->tile_chunk,
+                  k_chunks = (r->kg + s->k_chunk - 1) / s->k_chunk;
+    const double rows = by_k ? (double)s->tiles / (double)t_chunks : (double)r->kg / (double)k_chunks;
+    const int64_t lanes = by_k ? s->k_chunk : s->tile_chunk;
+    const double blocks = (double)(int64_t)((rows + block - 1) / block), groups = over(lanes, s->lanes);
+    const double calls = blocks * groups, each = at_least(3 * rows / blocks, 9);
+    const double pack = blocks * over(s->depth, s->lanes) * PACK;
+    const double lines = 2 * (rows * depth / vl + groups * depth + rows * groups * (parts > 1 ? 2 : 1));
+    return (double)s->tile.bins * (double)(t_chunks * k_chunks) * parts *
+           (calls * (depth * each + CALL) + pack + lines * MISS + 100);
+}
+
 double cv_fft_cost(const cv_request *r, const cv_fft_shape *s)
 {
-    const double peak = r->machine->flop_per_s, memory = r->machine->bytes_per_s, vl = s->lanes;
-    const double cycle = 3.6e9 * r->machine->threads * vl,
-                 product_rate = peak * 0.85; /* lanes times cycles of transforms; flop of products */
-    const double row = cv_fft_line_cycles(s->tile.tx), column = cv_fft_line_cycles(s->tile.ty) * s->tile.ux;
-    const double tiles = (double)s->tiles, cg = (double)r->cg, kg = (double)r->kg, g = (double)r->p.groups,
-                 bins = (double)s->tile.bins;
-    const double taps_rows = ((double)s->y.taps + 1) / 2, out_rows = ((double)s->y.step + 1) / 2;
-    const double in_rows = (double)(least(s->y.step + s->y.taps - 1, s->tile.ty) + 1) / 2;
-    const double copy = 3.0 * s->tile.tx; /* transposition and guards, a row */
-    const double x_ops = in_rows * (row + 2 * copy) + column, w_ops = taps_rows * (row + 2 * copy) + column;
-    const double y_ops = out_rows * (row + 2 * copy) + column;
-    double seconds;
+    const double vl = s->lanes, slots_per_s = r->machine->flop_per_s / (2 * vl), memory = r->machine->bytes_per_s;
+    const double tiles = (double)s->tiles, cg = (double)r->cg, kg = (double)r->kg, bins = (double)s->tile.bins;
+    const double x_rows = least(s->y.step + s->y.taps - 1 - s->y.cut, least(s->tile.ty, (double)s->y.in));
+    const double x_columns = least(s->x.step + s->x.taps - 1 - s->x.cut, least(s->tile.tx, (double)s->x.in));
+    const double find = LANE * vl, column = column_slots(s);
+    const double x_group = find + row_slots(s, x_rows, x_columns) + column;
+    const double w_group = find + row_slots(s, (double)s->y.taps, (double)s->x.taps) + column;
+    const double y_group =
+        find + column + row_slots(s, (double)s->y.step / (double)s->y.stride, (double)s->x.step / (double)s->x.stride);
+    double slots, bytes;
     if (s->way == CV_FFT_POINT_C || s->way == CV_FFT_POINT_T) {
         const int by_c = s->way == CV_FFT_POINT_C;
-        const double waste =
-            by_c ? over(r->p.c, s->lanes) * vl / (double)r->p.c : over(s->tiles, s->lanes) * vl / tiles;
-        const double w_waste = by_c ? waste : 1.0, kernels = r->prepared ? 0 : (double)r->p.k;
-        double ops = (double)r->p.c * tiles * waste * (x_ops + kg * (y_ops + column * (kg > 1) + 6 * bins));
-        ops += kernels * w_waste * w_ops;
-        const double half = bins * 8 * vl; /* a lane group's half-spectrum: twice of it beyond L2 is slower */
-        const double slow = 2 * half > (double)r->machine->cpu.l2_bytes ? 1.25 : 1.0;
-        const double bytes = 4 * ((double)r->p.c * tiles * (double)(s->tile.ty * s->tile.tx) +
-                                  (double)r->p.n * (double)(r->p.k * r->P * r->Q)) +
-                             kernels * bins * 8;
-        seconds = ops / cycle * slow + bytes / memory / 2;
+        const double groups = by_c ? over(r->p.c, s->lanes) * tiles : (double)r->p.c * over(s->tiles, s->lanes);
+        const double kernels = r->prepared ? 0 : by_c ? over(r->p.c, s->lanes) * kg : over(r->p.k, s->lanes);
+        slots = groups * (x_group + kg * (y_group + column + 6 * bins + spill_slots(r, s, by_c ? 2.5 : 1.0)));
+        slots += kernels * (w_group + (s->w_rows ? 0 : bins * (by_c ? 2 : 40)));
+        bytes = 4 * ((double)r->p.c * tiles * x_rows * x_columns + (double)r->p.n * (double)(r->p.k * r->P * r->Q));
     } else {
         const int by_k = s->way == CV_FFT_LANES_K;
-        const double t_chunks = over(s->tiles, s->tile_chunk), k_chunks = over(r->kg, s->k_chunk);
-        const double x_times = s->k_outer ? k_chunks : 1, w_times = r->prepared ? 0 : s->k_outer ? 1 : t_chunks;
-        const double t_lanes = by_k ? tiles : over(s->tiles, s->lanes) * vl,
-                     k_lanes = by_k ? over(r->kg, s->lanes) * vl : kg;
-        const double ops = tiles * cg * x_times * x_ops + cg * kg * w_times * w_ops + t_lanes * k_lanes * y_ops;
-        const double product = 6 * bins * t_lanes * k_lanes * cg;
-        /* Spectra go to memory and back: x and w once each way for every time they are made, x again for every chunk of
-         * w. */
-        const double spectra =
-            8 * bins * (tiles * cg * (x_times + k_chunks) + cg * kg * (w_times + t_chunks) + 2 * tiles * kg);
-        const double tensors =
-            4 * (tiles * cg * (double)(s->tile.ty * s->tile.tx) * x_times +
-                 cg * kg * (double)(s->y.taps * s->x.taps) * w_times + (double)r->p.n * kg * (double)(r->P * r->Q));
-        seconds = g * (ops / cycle + product / product_rate + (spectra * 0.5 + tensors) / memory);
-        /* What the sums above leave out grows as tiles shrink: measured over the suites, 1.6 at T = 8 to 1.25 at T
-         * = 72. */
-        seconds *= 1.2 * (1 + 1.5 / least(s->tile.ty, s->tile.tx));
-        const double chunks = g * t_chunks * k_chunks * 4;
-        seconds += chunks * 3e-6;
+        const double parts = over(r->cg, s->depth), t_chunks = over(s->tiles, s->tile_chunk),
+                     k_chunks = over(r->kg, s->k_chunk);
+        const double x_times = parts > 1 || s->k_outer ? k_chunks : 1;
+        const double w_times = r->prepared ? 0 : parts > 1 ? t_chunks : s->k_outer || k_chunks == 1 ? 1 : t_chunks;
+        const double x_groups = (by_k ? tiles * cg / vl : over(s->tiles, s->lanes) * cg) + t_chunks * 0.5;
+        const double w_groups = (by_k ? over(r->kg, s->lanes) * cg : kg * cg / vl) + k_chunks * 0.5;
+        const double y_groups = by_k ? tiles * over(r->kg, s->lanes) : kg * over(s->tiles, s->lanes);
+        slots = x_times * x_groups * (x_group + spill_slots(r, s, 1)) +
+                w_times * w_groups * (w_group + spill_slots(r, s, 1)) + y_groups * (y_group + spill_slots(r, s, 1)) +
+                product_slots(r, s) + t_chunks * k_chunks * parts * 20000;
+        slots *= (double)r->p.groups;
+        /* Spectra are written once; reading them is hidden behind the product as long as they come in time. */
+        const double spectra = 8 * bins * (double)r->p.groups * (tiles * cg * x_times + cg * kg * w_times);
+        bytes = 4 * (double)r->p.groups *
+                (tiles * cg * x_rows * x_columns * x_times + cg * kg * (double)(s->y.taps * s->x.taps) * w_times +
+                 (double)r->p.n * kg * (double)(r->P * r->Q));
+        bytes += s->stream ? spectra : 0;
     }
-    return seconds + 5e-6;
+    return slots / slots_per_s + bytes / memory + 5e-6;
 }
 
 /* Sides worth a thought along one axis, ascending: a larger one must come closer to covering the outputs without waste.

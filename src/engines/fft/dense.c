@@ -7,10 +7,11 @@
  * items. */
 typedef struct operand {
     int kernels, rows;
-    int64_t items, cg, first; /* first: item 0's tile or output channel */
-    cv_fft_spectrum spectrum; /* of lane group 0; the next one is a column further on */
-    float *max, *min;         /* [lane group][lane] */
-    const int32_t *exponent;  /* [item]; used when redoing */
+    int64_t items, cg, first;   /* first: item 0's tile or output channel; cg: channels in work */
+    cv_fft_spectrum spectrum;   /* of lane group 0; the next one is a column further on */
+    float *max, *min;           /* [lane group][lane] */
+    float *item_max, *item_min; /* [item], over the channels so far */
+    int32_t *exponent;          /* [item] */
 } operand;
 
 static int64_t over(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -38,10 +39,11 @@ static operand x_operand(const cv_fft_run *run)
     return (operand){.kernels = 0,
                      .rows = s->way == CV_FFT_LANES_K,
                      .items = run->tiles,
-                     .cg = run->st->r.cg,
+                     .cg = run->cs,
                      .first = run->tile0,
                      .spectrum = {run->x_spectra, s->x_step, s->stream},
                      .max = run->x_max,
+                     .item_max = run->x_item_max,
                      .exponent = run->x_exponent};
 }
 
@@ -51,22 +53,27 @@ static operand w_operand(const cv_fft_run *run)
     return (operand){.kernels = 1,
                      .rows = s->way == CV_FFT_LANES_T,
                      .items = run->ks,
-                     .cg = run->st->r.cg,
+                     .cg = run->cs,
                      .first = run->k0,
                      .spectrum = {run->w_spectra, s->w_step, s->stream},
                      .max = run->w_max,
                      .min = run->w_min,
+                     .item_max = run->w_item_max,
+                     .item_min = run->w_item_min,
                      .exponent = run->w_exponent};
 }
 
 typedef struct forward_job {
     const cv_fft_run *run;
     operand o;
-    int64_t together; /* lane groups a task takes */
+    int64_t together;                    /* lane groups a task takes */
+    enum { PLAIN, SCALED, RESCALE } how; /* RESCALE: scaled, and only lane groups that hold a scaled item */
 } forward_job;
 
-static void forward_group(const cv_fft_run *run, const operand *o, int64_t group, float *scratch)
+static void forward_group(const forward_job *job, int64_t group, float *scratch)
 {
+    const cv_fft_run *run = job->run;
+    const operand *o = &job->o;
     const cv_fft_state *st = run->st;
     const int64_t vl = st->s.lanes;
     float scale[CV_FFT_LANES];
@@ -78,23 +85,23 @@ static void forward_group(const cv_fft_run *run, const operand *o, int64_t group
         if (!operand_lane(o, vl, group, l, &item, &c))
             break;
         if (o->kernels)
-            cv_fft_kernel_source(run, o->first + item, c, &load.lane[l]);
+            cv_fft_kernel_source(run, o->first + item, run->c0 + c, &load.lane[l]);
         else
-            cv_fft_tile_source(run, o->first + item, run->group * o->cg + c, &load.lane[l]);
-        const int32_t e = run->redo ? o->exponent[item] : 0;
+            cv_fft_tile_source(run, o->first + item, run->group * st->r.cg + run->c0 + c, &load.lane[l]);
+        const int32_t e = job->how == PLAIN ? 0 : o->exponent[item];
         scale[l] = e == 0 || e == CV_FFT_DIRECT ? 1.0f : ldexpf(1.0f, -e);
         scaled |= scale[l] != 1.0f;
         load.lanes++;
     }
-    if (run->redo && !scaled)
+    if (job->how == RESCALE && !scaled)
         return;
-    load.scale = run->redo ? scale : NULL;
+    load.scale = scaled ? scale : NULL;
     cv_fft_load_end(run, o->kernels, &load);
     st->k->rows_forward(&st->s.tile, &load, o->kernels, scratch, scratch + st->half);
     cv_fft_spectrum out = o->spectrum;
     out.at += group * st->s.column;
     st->k->columns_forward(&st->s.tile, scratch, load.rows, o->kernels, out, scratch + st->half);
-    if (!run->redo)
+    if (job->how == PLAIN)
         for (int64_t l = 0; l < vl; l++) {
             o->max[group * vl + l] = load.max[l];
             if (o->min)
@@ -107,16 +114,15 @@ static void forward_task(void *user, int64_t task, int thread)
     const forward_job *job = user;
     const int64_t groups = operand_groups(job->run, &job->o);
     for (int64_t g = task * job->together; g < groups && g < (task + 1) * job->together; g++)
-        forward_group(job->run, &job->o, g, cv_fft_thread_scratch(job->run, thread));
+        forward_group(job, g, cv_fft_thread_scratch(job->run, thread));
 }
 
-/* Exponents of all items from the lanes' magnitudes; returns how many items want a scale. */
-static int64_t judge(const cv_fft_run *run, const operand *o, int32_t *exponent)
+/* Adds the lanes' magnitudes to the items'. */
+static void gather_magnitudes(const cv_fft_run *run, const operand *o)
 {
     const int64_t vl = run->st->s.lanes;
-    int64_t scaled = 0;
     for (int64_t item = 0; item < o->items; item++) {
-        float max = 0, min = INFINITY;
+        float max = run->c0 ? o->item_max[item] : 0, min = run->c0 && o->min ? o->item_min[item] : INFINITY;
         for (int64_t c = 0; c < o->cg; c++) {
             const int64_t flat = item * o->cg + c, at = o->rows ? flat : (item / vl * o->cg + c) * vl + item % vl;
             const float m = o->max[at];
@@ -124,26 +130,44 @@ static int64_t judge(const cv_fft_run *run, const operand *o, int32_t *exponent)
             if (o->min && o->min[at] < min)
                 min = o->min[at];
         }
-        exponent[item] = o->kernels ? cv_fft_kernel_exponent(run->st, max, min) : cv_fft_exponent(run->st, max);
-        scaled += exponent[item] != 0 && exponent[item] != CV_FFT_DIRECT;
+        o->item_max[item] = max;
+        if (o->min)
+            o->item_min[item] = min;
+    }
+}
+
+/* Exponents of all items; returns how many want a scale. */
+static int64_t judge(const cv_fft_run *run, const operand *o)
+{
+    int64_t scaled = 0;
+    for (int64_t i = 0; i < o->items; i++) {
+        o->exponent[i] = o->kernels ? cv_fft_kernel_exponent(run->st, o->item_max[i], o->item_min[i])
+                                    : cv_fft_exponent(run->st, o->item_max[i]);
+        scaled += o->exponent[i] != 0 && o->exponent[i] != CV_FFT_DIRECT;
     }
     return scaled;
 }
 
-/* Optimistic: everything as it is first; the few items whose magnitudes threaten overflow or underflow again, scaled.
- */
-static void forward(cv_fft_run *run, operand o, int32_t *exponent, const char *phase)
+/* Optimistic: everything as it is first; what threatens overflow or underflow again, scaled. When the channels come in
+ * several chunks, all of them have to pass before anything can be said: then the caller tries again. Returns how many
+ * items are found to want a scale that they have not got. */
+static int64_t forward(cv_fft_run *run, operand o, const char *phase)
 {
     const cv_fft_state *st = run->st;
     const double start = cv_now_s();
     const int64_t groups = operand_groups(run, &o);
-    forward_job job = {run, o, groups > 64 * st->s.threads ? 4 : 1};
-    run->redo = 0;
+    int64_t missing = 0;
+    forward_job job = {run, o, groups > 64 * st->s.threads ? 4 : 1, run->scaled ? SCALED : PLAIN};
     cv_pool_run(st->r.machine->pool, over(groups, job.together), forward_task, &job);
-    if (judge(run, &o, exponent) > 0) {
-        run->redo = 1;
-        cv_pool_run(st->r.machine->pool, over(groups, job.together), forward_task, &job);
-        run->redo = 0;
+    if (!run->scaled) {
+        gather_magnitudes(run, &o);
+        if (run->c0 + o.cg == st->r.cg)
+            missing = judge(run, &o);
+        if (missing > 0 && run->c0 == 0) {
+            job.how = RESCALE;
+            cv_pool_run(st->r.machine->pool, over(groups, job.together), forward_task, &job);
+            missing = 0;
+        }
     }
     if (run->phases) {
         const double points = (double)(o.items * o.cg), bins = (double)st->s.tile.bins;
@@ -154,6 +178,7 @@ static void forward(cv_fft_run *run, operand o, int32_t *exponent, const char *p
                             points;
         cv_phase_add(run->phases, phase, cv_now_s() - start, points * (4 * in + 8 * bins), flop);
     }
+    return missing;
 }
 
 typedef struct product_job {
@@ -181,12 +206,14 @@ static void w_chunk(const cv_fft_run *run, cv_fft_product *f)
     if (run->prepared)
         at = run->prepared + run->group * (by_k ? over(kg, vl) * cg : over(kg * cg, vl)) * s->column;
     if (by_k) {
-        f->vector = run->prepared ? at + k / vl * cg * s->column : at;
+        f->vector = run->prepared ? at + (k / vl * cg + run->c0) * s->column : at;
         f->vector_step = run->prepared ? run->st->prepared_step : s->w_step;
+        f->vector_pitch = run->prepared ? cg : run->cs;
     } else {
         f->row = at;
-        f->row_first = run->prepared ? k * cg : 0;
+        f->row_first = run->prepared ? k * cg + run->c0 : 0;
         f->row_step = run->prepared ? run->st->prepared_step : s->w_step;
+        f->row_pitch = run->prepared ? cg : run->cs;
     }
 }
 
@@ -195,11 +222,12 @@ static void product(cv_fft_run *run)
     const cv_fft_state *st = run->st;
     const cv_fft_shape *s = &st->s;
     const int by_k = s->way == CV_FFT_LANES_K;
-    const int64_t items = by_k ? run->tiles : run->ks, lanes = by_k ? run->ks : run->tiles, cg = st->r.cg;
+    const int64_t items = by_k ? run->tiles : run->ks, lanes = by_k ? run->ks : run->tiles, cg = run->cs;
     const double start = cv_now_s();
     product_job job = {run, {.tile = &s->tile, .rows = items, .groups = over(lanes, s->lanes), .depth = cg}, 1};
     cv_fft_product *f = &job.product;
-    f->out_groups = f->groups;
+    f->row_pitch = f->vector_pitch = cg;
+    f->more = run->c0 > 0;
     f->row = f->vector = run->x_spectra;
     f->out = run->out_spectra;
     f->row_step = f->vector_step = s->x_step;
@@ -287,12 +315,21 @@ static void direct(cv_fft_run *run)
     cv_phase_add(run->phases, "direct", cv_now_s() - start, 0, 0);
 }
 
-static void forward_x(cv_fft_run *run) { forward(run, x_operand(run), run->x_exponent, "forward x"); }
-
-static void forward_w(cv_fft_run *run)
+/* All channels of a chunk of tiles and output channels, into their spectra; x and w: transform them. */
+static int64_t sum(cv_fft_run *run, int x, int w)
 {
-    if (!run->prepared)
-        forward(run, w_operand(run), run->w_exponent, "forward w");
+    const int64_t cg = run->st->r.cg, parts = over(cg, run->st->s.depth);
+    int64_t missing = 0;
+    for (int64_t part = 0; part < parts; part++) {
+        run->c0 = part * run->st->s.depth;
+        run->cs = cg - run->c0 < run->st->s.depth ? cg - run->c0 : run->st->s.depth;
+        if (x || parts > 1)
+            missing += forward(run, x_operand(run), "forward x");
+        if (!run->prepared && (w || parts > 1))
+            missing += forward(run, w_operand(run), "forward w");
+        product(run);
+    }
+    return missing;
 }
 
 void cv_fft_dense(cv_fft_run *run)
@@ -308,11 +345,11 @@ void cv_fft_dense(cv_fft_run *run)
                 run->tiles = s->tiles - run->tile0 < s->tile_chunk ? s->tiles - run->tile0 : s->tile_chunk;
                 run->k0 = run->group * kg + kc * s->k_chunk;
                 run->ks = kg - kc * s->k_chunk < s->k_chunk ? kg - kc * s->k_chunk : s->k_chunk;
-                if (j == 0 || s->k_outer)
-                    forward_x(run);
-                if (j == 0 || !s->k_outer)
-                    forward_w(run);
-                product(run);
+                run->scaled = 0;
+                if (sum(run, j == 0 || s->k_outer, j == 0 || !s->k_outer) > 0) {
+                    run->scaled = 1;
+                    sum(run, 1, 1);
+                }
                 inverse(run);
                 direct(run);
             }
@@ -323,7 +360,8 @@ void cv_fft_dense_prepare(cv_fft_run *run, float *spectra, int32_t *exponent)
 {
     const cv_fft_state *st = run->st;
     const int64_t kg = st->r.kg, cg = st->r.cg, vl = st->s.lanes, groups = st->r.p.groups;
-    run->redo = 0;
+    run->scaled = 0;
+    run->c0 = 0, run->cs = cg;
     for (run->group = 0; run->group < groups; run->group++) {
         operand o = w_operand(run);
         o.items = kg;
@@ -331,6 +369,6 @@ void cv_fft_dense_prepare(cv_fft_run *run, float *spectra, int32_t *exponent)
         const int64_t at = run->group * (o.rows ? over(kg * cg, vl) : over(kg, vl) * cg);
         o.spectrum = (cv_fft_spectrum){spectra + at * st->s.column, st->prepared_step, 0};
         o.exponent = exponent + run->group * kg;
-        forward(run, o, exponent + run->group * kg, "forward w");
+        forward(run, o, "forward w");
     }
 }

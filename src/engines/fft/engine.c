@@ -90,7 +90,7 @@ static convoy_status create(const cv_request *r, const cv_candidate *candidate, 
     st->raw_at = st->spectra_at + lines(spectra);
     needs->weights_bytes = (st->raw_at + (size_t)(r->p.k * cg * r->p.r * r->p.s)) * sizeof(float);
     const size_t thread = s.thread_bytes * (size_t)s.threads;
-    needs->prepare_bytes = 64 + thread + 2 * lines((size_t)((kg + vl) * cg + vl)) * sizeof(float);
+    needs->prepare_bytes = 64 + thread + 2 * (lines((size_t)((kg + vl) * cg + vl)) + lines((size_t)kg)) * sizeof(float);
     *state = st;
     return CONVOY_OK;
 }
@@ -127,6 +127,8 @@ static convoy_status prepare(const void *state, const float *w, void *weights, v
     run.scratch = take(&at, st->s.thread_bytes * (size_t)st->s.threads);
     run.w_max = take(&at, lanes * sizeof(float));
     run.w_min = take(&at, lanes * sizeof(float));
+    run.w_item_max = take(&at, lines((size_t)st->r.kg) * sizeof(float));
+    run.w_item_min = take(&at, lines((size_t)st->r.kg) * sizeof(float));
     float *spectra = (float *)weights + st->spectra_at, *raw = (float *)weights + st->raw_at;
     cv_fpenv saved;
     cv_fpenv_enter(&saved);
@@ -168,12 +170,17 @@ static convoy_status execute(const void *state, const cv_exec *exec)
         run.w_spectra = NULL;
     run.scratch = take(&at, s->thread_bytes * (size_t)s->threads);
     if (s->way == CV_FFT_LANES_K || s->way == CV_FFT_LANES_T) {
-        const int64_t vl = s->lanes, cg = st->r.cg;
+        const int64_t vl = s->lanes;
         const size_t tiles = (size_t)((s->tile_chunk + vl - 1) / vl * vl),
                      ks = (size_t)((s->k_chunk + vl - 1) / vl * vl);
-        run.x_max = take(&at, lines(tiles * (size_t)cg + (size_t)vl) * sizeof(float));
-        run.w_max = take(&at, lines(ks * (size_t)cg + (size_t)vl) * sizeof(float));
-        run.w_min = take(&at, lines(ks * (size_t)cg + (size_t)vl) * sizeof(float));
+        const size_t x_lanes = lines((size_t)(s->depth * (int64_t)tiles + vl)),
+                     w_lanes = lines((size_t)(s->depth * (int64_t)ks + vl));
+        run.x_max = take(&at, x_lanes * sizeof(float));
+        run.w_max = take(&at, w_lanes * sizeof(float));
+        run.w_min = take(&at, w_lanes * sizeof(float));
+        run.x_item_max = take(&at, lines(tiles) * sizeof(float));
+        run.w_item_max = take(&at, lines(ks) * sizeof(float));
+        run.w_item_min = take(&at, lines(ks) * sizeof(float));
         run.x_exponent = take(&at, lines(tiles) * sizeof(float));
         run.w_exponent = take(&at, lines(ks) * sizeof(float));
         cv_fft_dense(&run);

@@ -49,11 +49,11 @@ typedef struct cv_fft_shape {
     int way, lanes;   /* lanes: VL of the kernels */
     cv_fft_tile tile; /* lines are set up by create only */
     cv_fft_axis y, x;
-    int64_t images, tiles;       /* images: N times the phases; tiles: in all of them */
-    int64_t tile_chunk, k_chunk; /* dense: tiles and output channels (of a group) at a time */
-    int k_outer;                 /* dense: output channels in the outer loop (w once, x again and again) */
-    int64_t c_chunk;             /* pointwise: lane groups of channels (POINT_C) or channels (POINT_T) at a time */
-    int w_rows;                  /* pointwise: w is transformed while its one tile is */
+    int64_t images, tiles;              /* images: N times the phases; tiles: in all of them */
+    int64_t tile_chunk, k_chunk, depth; /* dense: tiles, output and input channels (of a group) at a time */
+    int k_outer;                        /* dense: output channels in the outer loop (w once, x again and again) */
+    int64_t c_chunk; /* pointwise: lane groups of channels (POINT_C) or channels (POINT_T) at a time */
+    int w_rows;      /* pointwise: w is transformed while its one tile is */
     int threads;
     int64_t column;                   /* dense: floats of a lane group's column of bins */
     int64_t x_step, w_step, out_step; /* dense: floats from one u to the next */
@@ -97,11 +97,12 @@ typedef struct cv_fft_run {
     const int32_t *prepared_exponent;
     float *x_spectra, *w_spectra, *out_spectra, *scratch; /* in the workspace */
     float *x_max, *w_max, *w_min;
+    float *x_item_max, *w_item_max, *w_item_min; /* over the channels so far */
     int32_t *x_exponent, *w_exponent;
     cv_phases *phases;
     /* The chunk in work. */
-    int64_t group, tile0, tiles, k0, ks;
-    int redo; /* only lane groups with a scaled item */
+    int64_t group, tile0, tiles, k0, ks, c0, cs;
+    int scaled; /* another try at this chunk: the exponents are known */
 } cv_fft_run;
 
 float *cv_fft_thread_scratch(const cv_fft_run *run, int thread);

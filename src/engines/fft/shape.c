@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static double least(double a, double b) { return a < b ? a : b; }
+static int64_t fewer(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t over(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static int64_t up(int64_t a, int64_t b) { return over(a, b) * b; }
 
@@ -46,53 +47,68 @@ static int axis_make(cv_fft_axis *a, int tile, int64_t stride, int64_t dil)
     return 1;
 }
 
-/* Chunks of the dense ways: everything at once when it fits, else fewer output channels, else fewer tiles, else both.
- */
+/* The dense ways work on chunks of tiles, output channels and input channels: all at once when that fits, else the
+ * chunks for which least is transformed again. With all input channels in one chunk, what the outer loop transforms
+ * serves the whole inner loop; with several, x and w are transformed for every pair of chunks. */
 static int dense_chunks(const cv_request *r, cv_fft_shape *s, size_t fixed)
 {
     const int64_t vl = s->lanes, cg = r->cg, kg = r->kg;
     const int by_k = s->way == CV_FFT_LANES_K;
     const int64_t t_unit = by_k ? 1 : vl, k_unit = by_k ? vl : 1;
     const int64_t t_units = over(s->tiles, t_unit), k_units = over(kg, k_unit);
+    /* Bytes of a channel of a unit's spectra, and of a pair of units' results. */
     const double unit = (double)s->tile.ux * (double)(s->tile.ty | 1) * 2 * (double)sizeof(float);
-    const double x1 = unit * (double)(cg * t_unit), w1 = r->prepared ? 0 : unit * (double)(cg * k_unit),
-                 o1 = unit * (double)vl;
-    /* Lane groups that are not full, lines that are not, and the guards' arrays. */
-    const double slack = unit * 3 * (double)vl + 4096 + (double)(s->tiles * cg + kg * cg * 2 + s->tiles + kg + 64) * 4;
-    const double room = (double)r->workspace_limit - (double)fixed - slack;
-    if (room < x1 + w1 + o1)
-        return 0;
-    /* A block of output channels whose spectra stay in a good part of L3 costs nothing when it is large enough to reuse
-     * x. */
-    const double t_all = (double)t_units, k_all = (double)k_units;
-    double tc = t_all, kc = k_all;
-    s->k_outer = 0;
-    if (t_all * x1 + w1 + t_all * o1 <= room)
-        kc = (room - t_all * x1) / (w1 + t_all * o1);
-    else if (k_all * w1 + x1 + k_all * o1 <= room) {
-        tc = (room - k_all * w1) / (x1 + k_all * o1);
-        s->k_outer = 1;
-    } else { /* half of the room for w */
-        kc = room / 2 / (w1 + o1);
-        kc = kc < 1 ? 1 : kc;
-        tc = (room - kc * w1) / (x1 + kc * o1);
-        if (tc < 1)
-            return 0;
+    const double x1 = unit * (double)t_unit, w1 = r->prepared ? 0 : unit * (double)k_unit, o1 = unit * (double)vl;
+    const double room = (double)r->workspace_limit - (double)fixed - unit * 2 * (double)vl - 8192;
+    const double points = (double)s->tile.ty * s->tile.tx, taps = (double)(r->p.r * r->p.s);
+    const double x_cost = (double)s->tiles * (points + points / 2), w_cost = (double)kg * (points + taps / 2);
+    double best = -1;
+    for (int64_t kn = 1, last_k = 0; kn <= k_units; kn = kn < 8 ? kn + 1 : kn * 2) {
+        const int64_t kc = over(k_units, kn);
+        if (kc == last_k)
+            continue;
+        last_k = kc;
+        for (int64_t tn = 1, last_t = 0; tn <= t_units; tn = tn < 8 ? tn + 1 : tn * 2) {
+            const int64_t tc = over(t_units, tn);
+            if (tc == last_t)
+                continue;
+            last_t = tc;
+            const double lanes = (double)(tc * t_unit + kc * k_unit * 2) * 4; /* of the guards, a channel */
+            const double left = room - (double)(tc * kc) * o1 - (double)(tc * t_unit + kc * k_unit) * 12;
+            const double each = (double)tc * x1 + (double)kc * w1 + lanes;
+            if (left < each)
+                continue;
+            const int64_t c = fewer(cg, (int64_t)(left / each)), parts = over(cg, c), depth = over(cg, parts);
+            const double t_times = (double)over(t_units, tc), k_times = (double)over(k_units, kc);
+            const double again = parts > 1 ? x_cost * k_times + w_cost * t_times
+                                           : least(x_cost + w_cost * (k_times > 1 ? t_times : 1),
+                                                   x_cost * (t_times > 1 ? k_times : 1) + w_cost);
+            /* A product of few channels is mostly reading and writing results. */
+            const double product = (double)(s->tiles * kg) * (double)cg * points * 0.04;
+            const double cost = again + product * (parts > 1 ? 1 + 2 / (double)depth : 1);
+            if (best < 0 || cost < best * 0.999) {
+                best = cost;
+                s->tile_chunk = fewer(s->tiles, tc * t_unit);
+                s->k_chunk = fewer(kg, kc * k_unit);
+                s->depth = depth;
+                s->k_outer =
+                    parts == 1 && k_times > 1 && t_times > 1 && x_cost * (k_times - 1) < w_cost * (t_times - 1);
+            }
+            if (c == cg)
+                break; /* fewer tiles at a time gain nothing */
+        }
     }
-    const int64_t t_chunks = over(t_units, least(t_units, (int64_t)tc)),
-                  k_chunks = over(k_units, least(k_units, (int64_t)kc));
-    s->tile_chunk = least(s->tiles, over(t_units, t_chunks) * t_unit);
-    s->k_chunk = least(kg, over(k_units, k_chunks) * k_unit);
-    return 1;
+    return best >= 0;
 }
 
 static void dense_sizes(const cv_request *r, cv_fft_shape *s)
 {
-    const int64_t vl = s->lanes, ux = s->tile.ux, cg = r->cg;
+    const int64_t vl = s->lanes, ux = s->tile.ux;
     const int by_k = s->way == CV_FFT_LANES_K;
     const int64_t rows = by_k ? s->tile_chunk : s->k_chunk, groups = over(by_k ? s->k_chunk : s->tile_chunk, vl);
+    const int64_t tiles = up(s->tile_chunk, vl), ks = up(s->k_chunk, vl);
     s->column = cv_fft_column_floats(&s->tile, s->lanes);
-    const int64_t row_step = over(rows * cg, vl) * s->column, vector_step = groups * cg * s->column;
+    const int64_t row_step = over(rows * s->depth, vl) * s->column, vector_step = groups * s->depth * s->column;
     s->x_step = by_k ? row_step : vector_step;
     s->w_step = by_k ? vector_step : row_step;
     s->out_step = rows * groups * s->column;
@@ -100,8 +116,8 @@ static void dense_sizes(const cv_request *r, cv_fft_shape *s)
     s->w_bytes = r->prepared ? 0 : line_bytes(ux * s->w_step);
     s->out_bytes = line_bytes(ux * s->out_step);
     s->stream = s->x_bytes + s->w_bytes + s->out_bytes > r->machine->cpu.l3_bytes;
-    s->guard_bytes = line_bytes(up(s->tile_chunk, vl) * cg + vl) + 2 * line_bytes(up(s->k_chunk, vl) * cg + vl) +
-                     line_bytes(up(s->tile_chunk, vl)) + line_bytes(up(s->k_chunk, vl));
+    s->guard_bytes = line_bytes(tiles * s->depth + vl) + 2 * line_bytes(ks * s->depth + vl) + 2 * line_bytes(tiles) +
+                     3 * line_bytes(ks);
 }
 
 /* Pointwise: only w's spectra are kept, for as many channels as fit. */
