@@ -11,11 +11,10 @@ import unittest
 
 CONVOY, SOURCE = sys.argv[1:3]
 
-
 def convoy(*words, env=None, cwd=None, stdout=subprocess.PIPE, limit=None, stdin=None):
     """Runs the command; its environment names no wisdom and the CPU's own settings only."""
     base = {"PATH": os.environ.get("PATH", ""), "CONVOY_WISDOM": "off"}
-    for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", "LD_LIBRARY_PATH"):
+    for name in ("ASAN_OPTIONS", "LSAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", "LD_LIBRARY_PATH"):
         if name in os.environ:
             base[name] = os.environ[name]
     base.update(env or {})

@@ -88,8 +88,10 @@ convoy_status case_run(convoy_context *context, test_case *c, const convoy_plan_
     }
     if (info) {
         must(convoy_plan_describe(plan, info));
-        static char candidate[128]; /* the plan's own text dies with it */
+        static char engine[64], candidate[128]; /* the plan's own text dies with it */
+        snprintf(engine, sizeof engine, "%s", info->engine);
         snprintf(candidate, sizeof candidate, "%s", info->candidate);
+        info->engine = engine;
         info->candidate = candidate;
     }
     status = case_run_plan(context, c, plan, o.prepared);

@@ -24,13 +24,17 @@ static float chain_one(const test_case *c, int64_t n, int64_t k, int64_t prow, i
     const int64_t cg = p->c / p->groups, group = k / (p->k / p->groups);
     float acc = 0.0f;
     for (int64_t channel = 0; channel < cg; channel++)
-        for (int64_t r = 0; r < p->r; r++)
+        for (int64_t r = 0; r < p->r; r++) {
+            const int64_t i = prow * p->stride_h + r * p->dil_h - p->pad_t;
+            if (i < 0 || i >= p->h)
+                continue;
+            const float *x = x_at(c, n, group * cg + channel, i, 0), *w = w_at(c, k, channel, r, 0);
             for (int64_t s = 0; s < p->s; s++) {
-                const int64_t i = prow * p->stride_h + r * p->dil_h - p->pad_t,
-                              j = qcol * p->stride_w + s * p->dil_w - p->pad_l;
-                if (i >= 0 && i < p->h && j >= 0 && j < p->w)
-                    acc = fmaf(*x_at(c, n, group * cg + channel, i, j), *w_at(c, k, channel, r, s), acc);
+                const int64_t j = qcol * p->stride_w + s * p->dil_w - p->pad_l;
+                if (j >= 0 && j < p->w)
+                    acc = fmaf(x[p->w > 1 ? j * p->x_stride[3] : 0], w[p->s > 1 ? s * p->w_stride[3] : 0], acc);
             }
+        }
     return c->bias ? acc + c->bias[k] : acc;
 }
 
