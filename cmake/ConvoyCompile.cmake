@@ -33,6 +33,10 @@ function(convoy_isa_target path isa name)
     set(${name} isa_${stem}_${id}_${isa} PARENT_SCOPE)
 endfunction()
 
+if(CONVOY_FUZZ)
+    add_compile_options($<$<COMPILE_LANGUAGE:C>:-fsanitize=fuzzer-no-link>) # so that the fuzzers see where they have been
+endif()
+
 # convoy_isa_sources(file.c ...): adds each file to the library once per instruction set, as src/simd/simd.h describes.
 function(convoy_isa_sources)
     set(flags_AVX512 -mavx512f -mavx512vl -mavx512dq -mfma)
@@ -47,6 +51,9 @@ function(convoy_isa_sources)
             target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
             target_compile_definitions(${target} PRIVATE CV_ISA_${isa})
             target_compile_options(${target} PRIVATE ${flags_${isa}})
+            if(CONVOY_FUZZ) # kernels branch little and would take minutes each
+                target_compile_options(${target} PRIVATE -fno-sanitize=fuzzer-no-link)
+            endif()
             target_sources(convoy PRIVATE $<TARGET_OBJECTS:${target}>)
         endforeach()
     endforeach()
