@@ -76,7 +76,8 @@ int cli_context(const struct cli_options *o, convoy_context **context)
     const char *wisdom = cli_wisdom_path(o, path, sizeof path);
     convoy_context_options c = {.device_index = o->device_index, .threads = o->threads, .isa = o->isa, .log = log_line};
     c.wisdom = wisdom ? wisdom : "off";
-    if (wisdom && o->plan.effort == CONVOY_MEASURE && cli_make_folder(wisdom) != CLI_OK) /* what is timed is remembered */
+    if (wisdom && o->plan.effort == CONVOY_MEASURE &&
+        cli_make_folder(wisdom) != CLI_OK) /* what is timed is remembered */
         return CLI_BAD;
     convoy_device named;
     if (o->device >= 0) {

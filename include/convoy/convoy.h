@@ -229,10 +229,12 @@ typedef struct convoy_plan_info {
     int threads;
     int deterministic;    /* 1: the same bits run after run */
     int error_bound_kind; /* 0: per output, bound_factor * u * sum|x||w|;  1: norm-wise, bound_factor * u *
-                             sum over c of ||x tile|| * ||w||, u = 2^-24 (docs/numerics.md) */
+                             sum over c of ||x tile|| * ||w||, u = 2^-24 (docs/numerics.md);  2: the match contract's
+                             own tolerance */
     double error_bound_factor;
-    int tile_h, tile_w; /* transform engines: sides of the tiles that the bound means; they begin at multiples of T - R + 1
-                           outputs (of the image's columns and rows that one stride and dilation phase sees). 0 otherwise */
+    /* Transform engines: sides of the tiles that the bound means, which begin at multiples of T - R + 1 outputs (of the
+     * columns and rows that one stride and dilation phase sees). Else 0. */
+    int tile_h, tile_w;
 } convoy_plan_info;
 
 CONVOY_API convoy_status convoy_plan_describe(const convoy_plan *plan, convoy_plan_info *info);
@@ -258,13 +260,13 @@ CONVOY_API convoy_status convoy_explain(convoy_context *context, const convoy_pr
 /* One choice that a plan could make. Strings live during the call only. */
 typedef struct convoy_candidate {
     const char *engine;
-    const char *candidate;  /* the tuning choice, as convoy_plan_options.engine takes it after the colon; "" when there is none */
+    const char *candidate;  /* the tuning choice, as options.engine takes it after the colon; "" when there is none */
     double predicted_s;     /* the cost model's seconds */
     size_t workspace_bytes; /* as the cost model knows it */
 } convoy_candidate;
 
-/* Calls each for the engines and candidates that a plan with the same arguments may choose from, the quickest predicted first
- * (the 512 quickest at most). Wisdom and effort play no part. Returns what convoy_plan_create would. */
+/* Calls each for the engines and candidates that a plan with the same arguments may choose from, the quickest predicted
+ * first (the 512 quickest at most). Wisdom and effort play no part. Returns what convoy_plan_create would. */
 CONVOY_API convoy_status convoy_candidates(convoy_context *context, const convoy_problem *problem,
                                            const convoy_plan_options *options,
                                            void (*each)(void *user, const convoy_candidate *candidate), void *user);
