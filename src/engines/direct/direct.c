@@ -91,13 +91,16 @@ static double estimate(const cv_request *q, const cv_candidate *candidate, size_
     }
     if (whole.kind == CV_BY_PLANE) {
         const double moved = 4.0 * (double)p->n * (double)(p->c * p->h * p->w + p->k * q->P * q->Q);
-        return call + flop * (1.0 + 9.0 / (double)q->Q) / (0.84 * peak) + moved / q->machine->bytes_per_s;
+        const double filled = (double)p->groups / (double)(over(p->groups, whole.width) * whole.width);
+        return call + flop * (1.0 + 9.0 / (double)q->Q) / filled / (0.84 * peak) + moved / q->machine->bytes_per_s;
     }
-    /* Four vectors of columns hide the latency of a chain; columns that padding cuts are masked, other strides
+    /* Four vectors of columns hide the latency of a chain; tiles that padding cuts are masked, other strides
      * gathered. */
     const int64_t vectors = over(q->Q, 16);
     const double filled = (double)q->Q / (double)(16 * vectors), busy = vectors < 4 ? (double)vectors / 4 : 1.0;
-    const double slow = (p->pad_l || p->pad_r ? 2.0 : 1.0) * (p->stride_w > 1 ? 4.0 : 1.0);
+    const double border = (p->pad_l > 0 ? 4.0 : 0) + (p->pad_r > 0 ? 4.0 : 0); /* vectors of the tiles it cuts */
+    const double masked = border < (double)vectors ? border / (double)vectors : 1.0;
+    const double slow = (1.0 + masked) * (p->stride_w > 1 ? 4.0 : 1.0);
     return call + flop * slow / (filled * busy) / (0.95 * peak);
 }
 
