@@ -87,7 +87,9 @@ typedef struct cv_plane_args {
 typedef struct cv_gather_args {
     const float *x, *bias, *wr;
     float *y;
-    long long xs_n, xs_c, xs_h, xs_w, ys_n, ys_k, ys_p, ys_q, wr_group, wr_kblock, wr_k;
+    long long xs_n, xs_c, xs_h, xs_w, ys_n, ys_k, ys_p, ys_q, wr_group, wr_kblock;
+    long long ws_k, ws_c, ws_r, ws_s; /* small tiles read w as it is */
+    int w_packed;                     /* a channel's taps lie in a row */
     long long pixels, pixel_blocks;
     int H, W, P, Q, Kg, Cg, R, S, st_h, st_w, dil_h, dil_w, pad_t, pad_l;
     int nkb;

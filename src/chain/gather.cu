@@ -22,14 +22,6 @@ const variant table[CV_GATHER_VARIANTS] = {
     CV_GATHER(1, 1, 4, 32, 32, 39, 80),
 };
 
-/* Small tiles read w as it is where a channel's taps lie in a row. */
-int relays(const cv_chain_shape *c, const variant *v)
-{
-    const int64_t cg = c->c / c->groups;
-    return v->kt >= 4 ||
-           !((c->ws[3] == 1 || c->s == 1) && (c->ws[2] == c->s || c->r == 1) && (c->ws[1] == c->r * c->s || cg == 1));
-}
-
 } // namespace
 
 int cv_gather_fits(const cv_chain_shape *c, int i)
@@ -57,7 +49,7 @@ double cv_gather_seconds(const cv_chain_shape *c, const cv_chain_gpu *gpu, const
     const int tests = c->pad_t || c->pad_l || c->pad_b || c->pad_r;
     const double busy = v->issue * warps, tap = (busy > v->alone ? busy : v->alone) * (tests ? 1.4 : 1);
     const double relaid =
-        !relays(c, v) ? 0 : taps * 8 * (v->kt >= 4 ? (double)(nkb * v->tk * v->kt * c->groups) : (double)c->k);
+        v->kt >= 4 ? taps * 8 * (double)(nkb * v->tk * v->kt * c->groups) : 0; /* others read w as it is */
     *relaid_bytes = relaid > 0 ? ((size_t)(relaid / 2) + 4 + 255) / 256 * 256 : 0;
     return taps * tap / clock + relaid / gpu->bytes_per_s + (relaid > 0 ? 11e-6 : 6e-6);
 }
@@ -83,12 +75,13 @@ int cv_gather_plan(const cv_chain_shape *c, const cv_chain_choice *choice, cv_ch
         a->wr_group = a->wr_kblock * a->nkb;
         plan->relaid_bytes = (size_t)(a->wr_group * c->groups) * sizeof(float);
     } else {
-        /* the caller's w, or a packed copy of it */
+        const int64_t cg = c->c / c->groups;
         plan->kb = 1;
-        plan->relaid_bytes = relays(c, v) ? (size_t)(taps * c->k) * sizeof(float) : 0;
-        a->wr_k = plan->relaid_bytes ? taps : c->ws[0];
-        a->wr_kblock = a->wr_k * kb;
-        a->wr_group = a->wr_k * a->Kg;
+        a->ws_k = c->ws[0], a->ws_c = c->ws[1], a->ws_r = c->ws[2], a->ws_s = c->ws[3];
+        a->w_packed =
+            (a->ws_s == 1 || c->s == 1) && (a->ws_r == c->s || c->r == 1) && (a->ws_c == c->r * c->s || cg == 1);
+        a->wr_kblock = a->ws_k * kb;
+        a->wr_group = a->ws_k * a->Kg;
     }
     plan->block = (unsigned)(v->tk * v->tp);
     plan->grid = (unsigned)(a->pixel_blocks * a->nkb * c->groups);

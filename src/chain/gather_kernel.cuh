@@ -81,14 +81,20 @@ __global__ void __launch_bounds__(TK *TP) cv_gather_kernel(const cv_gather_args 
             for (int i = tid * 4; i < min(TC, taps - wt) * KB; i += T * 4)
                 cv_cp16(&ws[b][0][0] + i, wsrc + i);
         } else {
-            /* w as it is: each channel's taps in a row */
+            /* w as it is: each channel's taps, in a row where they are packed */
             for (int i = tid; i < TC * KB; i += T) {
-                const int t = i % TC, k = i / TC;
-                if (wt + t < taps && kb * KB + k < a.Kg)
-                    cv_cp4(&ws[b][t][k], wsrc + k * a.wr_k + t);
+                const int t = i % TC, k = i / TC, tap = wt + t;
+                if (tap < taps && kb * KB + k < a.Kg) {
+                    long long off = tap;
+                    if (!a.w_packed) {
+                        const int s = tap % a.S, cr = tap / a.S;
+                        off = cr / a.R * a.ws_c + cr % a.R * a.ws_r + s * a.ws_s;
+                    }
+                    cv_cp4(&ws[b][t][k], wsrc + k * a.ws_k + off);
+                }
             }
         }
-        wsrc += KT >= 4 ? TC * KB : TC;
+        wsrc += KT >= 4 ? TC * KB : 0;
         wt += TC;
 #pragma unroll 2
         for (int t = 0; t < TC; t += TAPS_AT_ONCE) {

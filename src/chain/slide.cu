@@ -100,7 +100,9 @@ int cv_slide_fits(const cv_chain_shape *c, const cv_chain_gpu *gpu, const cv_cha
         return 0;
     const variant *v = &table[choice->variant];
     const int64_t xsize[4] = {c->n, c->c, c->h + c->pad_t + c->pad_b, c->w + c->pad_l + c->pad_r};
-    if (!cv_small(xsize, c->xs) || c->s > 1024 || c->st_w > 64 || c->dil_w > 4096 || c->st_h > INT32_MAX / 2)
+    const int64_t ysize[4] = {0, 0, 1, 1};
+    if (!cv_small(xsize, c->xs) || !cv_small(ysize, c->ys) || c->s > 1024 || c->st_w > 64 || c->dil_w > 4096 ||
+        c->st_h > INT32_MAX / 2)
         return 0;
     if (c->h + c->pad_t + c->pad_b > (1 << 28) || c->w + c->pad_l + c->pad_r > (1 << 28) ||
         c->n * c->p > INT32_MAX / c->q || c->k > 1000000 || c->c / c->groups * c->r > INT32_MAX / 2)
