@@ -47,9 +47,10 @@ if(CONVOY_WITH_CUDA)
     message(STATUS "Engine cufft (needs cufft.h, cublas_v2.h): ${CONVOY_WITH_CUFFT}")
 endif()
 if(CONVOY_WITH_CUDA)
-    # FMA is written out, as in C; host code there is C in spirit and asks for no C++ library
+    # FMA is written out, as in C; host code there is C in spirit and asks for no C++ library. The host compiler also reads
+    # functions for both sides, and does not know nvcc's unroll
     target_compile_options(convoy_flags INTERFACE
         $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false>
-        $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wshadow,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics>
+        $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wshadow,-Wno-unknown-pragmas,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics>
         $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${CONVOY_WERROR}>>:-Werror=all-warnings>)
 endif()
