@@ -61,7 +61,7 @@ INLINE void partial(const cv_rows_tile *t, vf *acc, int64_t x_at, const weights 
             const int64_t a = lo - t->q[i], b = hi - t->q[i] < t->lanes ? hi - t->q[i] : t->lanes;
             const float *at = t->x[i] + x_at + s * t->x_s;
             if (a <= 0 && b >= VL && !apart) { /* not a vector of the border */
-                const vf x = vf_load(at);
+                const vf x = vf_hold(vf_load(at));
                 UNROLL
                 for (int j = first; j < first + m; j++)
                     acc[j * v + i] = vf_fma(x, vf_set1(weight(&ws, j)), acc[j * v + i]);
@@ -89,7 +89,7 @@ INLINE void full(const cv_rows_tile *t, vf *acc, int64_t x_at, const weights *w,
         vf xv[CV_ROWS_V];
         UNROLL
         for (int i = 0; i < v; i++) {
-            xv[i] = apart ? vf_gather_n(x[i], t->x_q, t->lanes) : vf_load(x[i]);
+            xv[i] = vf_hold(apart ? vf_gather_n(x[i], t->x_q, t->lanes) : vf_load(x[i]));
             x[i] += x_s;
         }
         UNROLL

@@ -91,6 +91,11 @@ static inline vf vf_minmag(vf acc, vf a)
     mag = _mm256_or_si256(mag, _mm256_cmpeq_epi32(mag, _mm256_setzero_si256()));
     return _mm256_castsi256_ps(_mm256_min_epu32(_mm256_castps_si256(acc), mag));
 }
+static inline vf vf_hold(vf a)
+{
+    __asm__("" : "+x"(a));
+    return a;
+}
 static inline void vf_prefetch(const float *p) { _mm_prefetch((const char *)p, _MM_HINT_T0); }
 static inline void vf_prefetch_l2(const float *p) { _mm_prefetch((const char *)p, _MM_HINT_T1); }
 

@@ -81,6 +81,11 @@ static inline vf vf_minmag(vf acc, vf a)
     __mmask16 nonzero = _mm512_test_epi32_mask(mag, mag);
     return _mm512_castsi512_ps(_mm512_mask_min_epu32(_mm512_castps_si512(acc), nonzero, _mm512_castps_si512(acc), mag));
 }
+static inline vf vf_hold(vf a)
+{
+    __asm__("" : "+v"(a));
+    return a;
+}
 static inline void vf_prefetch(const float *p) { _mm_prefetch((const char *)p, _MM_HINT_T0); }
 static inline void vf_prefetch_l2(const float *p) { _mm_prefetch((const char *)p, _MM_HINT_T1); }
 

@@ -25,6 +25,7 @@
  *   vf_hmax                    the largest lane
  *   vf_maxmag(acc, a)          the larger magnitude, by its bits: Inf above all numbers, NaN above Inf, kept for good
  *   vf_minmag(acc, a)          the smaller magnitude, zeros of a passed over (start from +Inf)
+ *   vf_hold(a)                 a, in a register from here on: a load is not repeated at each use
  *   vf_transpose(m)            in-register transposition of a VL x VL block m[VL]
  *   vf_prefetch(p)             into L1; vf_prefetch_l2(p) into L2
  */
@@ -89,6 +90,7 @@ static inline vf vf_minmag(vf acc, vf a)
     return cv_magnitude(a) != 0 && cv_magnitude(a) < cv_magnitude(acc) ? fabsf(a) : acc;
 }
 static inline void vf_transpose(vf *m) { (void)m; }
+static inline vf vf_hold(vf a) { return a; }
 static inline void vf_prefetch(const float *p) { __builtin_prefetch(p); }
 static inline void vf_prefetch_l2(const float *p) { __builtin_prefetch(p, 0, 2); }
 
