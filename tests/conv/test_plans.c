@@ -188,6 +188,38 @@ static void one_answer(void **state)
     }
 }
 
+/* An image alone and in a batch: the same bits within one engine and candidate. */
+static void batch_slices(void **state)
+{
+    (void)state;
+    const convoy_engine_info *e;
+    convoy_context *context = context_make(2, NULL);
+    test_case four = case_of("n4c8h33w35k8r7_pad3"), one = case_of("n1c8h33w35k8r7_pad3");
+    case_fill_normal(&four, 12);
+    memcpy(one.w, four.w, sizeof(float) * (size_t)one.floats[1]);
+    for (int at = 0; (e = convoy_engine(at)) != NULL; at++) {
+        convoy_plan_info info;
+        char name[200];
+        if (e->vendor || case_run(context, &four, &(convoy_plan_options){.engine = e->name}, &info) != CONVOY_OK)
+            continue;
+        snprintf(name, sizeof name, "%s%s%s", e->name, info.candidate[0] ? ":" : "", info.candidate);
+        for (int64_t n = 0; n < 4; n++) {
+            memcpy(one.x, four.x + n * one.floats[0], sizeof(float) * (size_t)one.floats[0]);
+            convoy_status status = case_run(context, &one, &(convoy_plan_options){.engine = name}, NULL);
+            if (status == CONVOY_UNSUPPORTED && n == 0)
+                break; /* the candidate is not offered for one image */
+            assert_int_equal(status, CONVOY_OK);
+            for (int64_t o = 0; o < one.outputs; o++)
+                if (!same_float(one.y[o], four.y[n * one.outputs + o]))
+                    fail_msg("%s: image %lld alone differs from the batch at output %lld", name, (long long)n,
+                             (long long)o);
+        }
+    }
+    case_free(&four);
+    case_free(&one);
+    convoy_context_destroy(context);
+}
+
 typedef struct told {
     int lines, chosen;
     char engine[64], candidate[128];
@@ -273,7 +305,7 @@ int main(void)
     const struct CMUnitTest plans[] = {
         cmocka_unit_test(workspace_limits),  cmocka_unit_test(default_workspace), cmocka_unit_test(prepared_weights),
         cmocka_unit_test(weights_outlive),   cmocka_unit_test(one_answer),        cmocka_unit_test(explain_is_true),
-        cmocka_unit_test(phases_and_timing),
+        cmocka_unit_test(phases_and_timing), cmocka_unit_test(batch_slices),
     };
     return RUN_TESTS(plans);
 }
