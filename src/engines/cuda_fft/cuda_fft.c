@@ -27,6 +27,7 @@ static cv_spectral_machine rates(const cv_machine *m)
     const cv_spectral_machine r = {.bytes = 0.7 * bytes,
                                    .slots = 0.35 * peak / 64, /* a multiply-add of 32 lanes a slot */
                                    .tensor_cycles = peak / 64,
+                                   .hopper = m->sm_major == 9 && m->sm_minor == 0,
                                    .launch = 3e-6};
     return r;
 }

@@ -105,10 +105,9 @@ __global__ void __launch_bounds__(CV_THREADS(CLASS), CV_BLOCKS(CLASS))
     if (threadIdx.x < 16)
         largest[threadIdx.x] = 0;
     const cv_window win = {p0 - g.pad_t, q0 - g.pad_l, g.h, g.w, g.xs[2], g.xs[3]};
-    cv_load_tile(tile, pitch, g.cb, g.ty, g.tx, win, [&](int i) -> const float * {
+    cv_load_tile<CLASS == 3 ? 2 : 4, false>(tile, pitch, g.cb, g.ty, g.tx, win, nullptr, [&](int i) -> const float * {
         return i < live_cb ? g.x + at.n * g.xs[0] + (g.k0 + first + i) / g.kg * g.xs[1] : nullptr;
     });
-    cv_copies_done();
     __syncthreads();
     cv_with_side<CLASS>(
         g.tx, [&](auto side) { cv_rows_forward<decltype(side)::value, false>(tile, pitch, g.ty, g.cb, largest); });
@@ -121,20 +120,19 @@ __global__ void __launch_bounds__(CV_THREADS(CLASS), CV_BLOCKS(CLASS))
     __syncthreads();
     cv_with_side<CLASS>(g.tx, [&](auto side) { cv_rows_inverse<decltype(side)::value>(tile, pitch, g.oy, g.cb); });
     __syncthreads();
-    for (int i = 0; i < live_cb; i++) {
-        if (cv_out_of_range(largest[i]) || g.wflag[g.wk0 + first + i])
+    auto flagged = [&](int i) { return cv_out_of_range(largest[i]) || g.wflag[g.wk0 + first + i]; };
+    cv_store_tile(g, tile, pitch, at.n, g.k0 + first, live_cb, p0, q0, flagged);
+    for (int i = 0; i < live_cb; i++)
+        if (flagged(i))
             cv_direct_tile(g, at.n, g.k0 + first + i, p0, q0);
-        else
-            cv_store_plane(g, tile + i * pitch.chan, pitch.row, at.n, g.k0 + first + i, p0, q0);
-    }
 }
 
 typedef void (*kernel_fn)(const cv_spectral);
-static const kernel_fn kernels[3] = {cv_depthwise_kernel<0>, cv_depthwise_kernel<1>, cv_depthwise_kernel<2>};
+static const kernel_fn kernels[CV_CLASSES] = {cv_depthwise_kernel<0>, cv_depthwise_kernel<1>, cv_depthwise_kernel<2>, cv_depthwise_kernel<3>};
 
 extern "C" int cv_depthwise_setup(void)
 {
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < CV_CLASSES; i++) {
         cudaError_t e = cudaFuncSetAttribute(kernels[i], cudaFuncAttributeMaxDynamicSharedMemorySize, CV_SHARED_LIMIT);
         if (e != cudaSuccess)
             return e;

@@ -27,8 +27,9 @@ static __device__ __forceinline__ void cv_columns_out(const float *tile, cv_pitc
     constexpr int SPLIT = cv_side<T>::SPLIT, H = cv_side<T>::H;
     const cv_tasks<T> mine;
     const int j = mine.j;
-    for (int line = mine.first; line < cb * half_x; line += mine.step) {
-        const int chan = line % cb, kx = line / cb;
+    const bool along = bin_stride == 1; /* depthwise: lanes along kx, as the bins of a kernel lie */
+    for (int line = mine.first; line < (along ? live_cb : cb) * half_x; line += mine.step) {
+        const int chan = along ? line / half_x : line % cb, kx = along ? line % half_x : line / cb;
         const float *a = tile + chan * pitch.chan + 2 * kx;
         float2 v[H];
         if constexpr (HALF && SPLIT == 1) {
@@ -42,7 +43,7 @@ static __device__ __forceinline__ void cv_columns_out(const float *tile, cv_pitc
         }
         if (chan >= live_cb)
             continue;
-        float2 *to = out + kx * bin_stride + chan;
+        float2 *to = out + kx * bin_stride + (along ? 0 : chan);
         const int64_t step = half_x * bin_stride;
         if (kx == 0) {
             /* F[0] + i F[TX/2]: the mirror tells them apart, halved to the scale of the others */
@@ -77,78 +78,57 @@ static __device__ __forceinline__ void cv_columns_out(const float *tile, cv_pitc
     }
 }
 
-/* Smallest non-zero magnitude of each kernel, for the flags: a warp takes a row. */
-static __device__ void cv_scan_kernels(const float *tile, cv_pitch pitch, const cv_spectral &g, unsigned *smallest)
-{
-    const int lane = threadIdx.x & 31;
-    for (int chan = 0; chan < g.cb; chan++) {
-        unsigned least = 0x7f800000u;
-        for (int r = threadIdx.x >> 5; r < g.r; r += blockDim.x / 32)
-            for (int s = lane; s < g.s; s += 32) {
-                const unsigned bits = __float_as_uint(tile[chan * pitch.chan + r * pitch.row + s]) & 0x7fffffffu;
-                least = min(least, bits ? bits : least);
-            }
-        least = __reduce_min_sync(0xffffffffu, least);
-        if (lane == 0)
-            atomicMin(smallest + chan, least);
-    }
-}
-
 template <int CLASS>
 __global__ void __launch_bounds__(CV_THREADS(CLASS), CV_BLOCKS(CLASS))
     cv_forward_kernel(const __grid_constant__ cv_spectral g, int x_blocks)
 {
     extern __shared__ __align__(16) float tile[];
     __shared__ unsigned largest[16], smallest[16];
+    constexpr int CHANS = CLASS == 3 ? 2 : 4;
     const bool is_x = (int)blockIdx.x < x_blocks;
     const int blocks = is_x ? cv_spectral_xblocks(&g) : cv_spectral_wblocks(&g);
     const int index = is_x ? blockIdx.x : blockIdx.x - x_blocks, item = index / blocks, block = index - item * blocks;
-    const int channels = is_x ? g.ng * g.cgp : g.cgp, first = block * g.cb;
-    const int live_cb = min(g.cb, channels - first);
+    const int channels = is_x ? g.ng * g.cgp : g.cgp, cb = is_x ? g.cb : g.wcb, first = block * cb;
+    const int live_cb = min(cb, channels - first);
     const bool half_y = !is_x && 2 * g.r <= g.ty && g.ty <= 64, half_x = !is_x && 2 * g.s <= g.tx && g.tx <= 64;
     const int rows = half_y ? g.ty / 2 : g.ty, cols = half_x ? g.tx / 2 : g.tx;
-    const cv_pitch pitch = cv_tile_pitch(rows, g.tx, g.cb);
+    const cv_pitch pitch = cv_tile_pitch(rows, g.tx, cb);
 
     if (threadIdx.x < 16) {
         largest[threadIdx.x] = 0;
         smallest[threadIdx.x] = 0x7f800000u;
     }
+    __syncthreads();
     if (is_x) {
         const cv_place at = cv_tile_place(g, g.tile0 + item);
         const cv_window win = {at.ty * g.oy - g.pad_t, at.tx * g.ox - g.pad_l, g.h, g.w, g.xs[2], g.xs[3]};
-        cv_load_tile(tile, pitch, g.cb, rows, cols, win, [&](int i) -> const float * {
+        cv_load_tile<CHANS, false>(tile, pitch, cb, rows, cols, win, nullptr, [&](int i) -> const float * {
             const int group = (first + i) / g.cgp, c = first + i - group * g.cgp;
             return i < live_cb && c < g.cg ? g.x + at.n * g.xs[0] + ((g.g0 + group) * g.cg + c) * g.xs[1] : nullptr;
         });
     } else {
         const cv_window win = {0, 0, g.r, g.s, g.ws[2], g.ws[3]};
-        cv_load_tile(tile, pitch, g.cb, g.r, cols, win, [&](int i) -> const float * {
+        cv_load_tile<CHANS, true>(tile, pitch, cb, g.r, cols, win, smallest, [&](int i) -> const float * {
             return first + i < g.cg ? g.weight + (g.k0 + item) * g.ws[0] + (first + i) * g.ws[1] : nullptr;
         });
         /* rows below the kernel's count as zero for the columns */
-        for (int i = 0; i < g.cb; i++)
+        for (int i = 0; i < cb; i++)
             for (int word = g.r * pitch.row + threadIdx.x; word < rows * pitch.row; word += blockDim.x)
                 tile[i * pitch.chan + word] = 0.0f;
     }
-    cv_copies_done();
     __syncthreads();
-    if (!is_x) {
-        cv_scan_kernels(tile, pitch, g, smallest);
-        __syncthreads();
-    }
-
     const int live_rows = is_x ? rows : g.r;
     cv_with_side<CLASS>(g.tx, [&](auto side) {
         constexpr int T = decltype(side)::value;
         if (half_x)
-            cv_rows_forward<T, true>(tile, pitch, live_rows, g.cb, largest);
+            cv_rows_forward<T, true>(tile, pitch, live_rows, live_cb, largest);
         else
-            cv_rows_forward<T, false>(tile, pitch, live_rows, g.cb, largest);
+            cv_rows_forward<T, false>(tile, pitch, live_rows, live_cb, largest);
     });
     __syncthreads();
 
     if (threadIdx.x < 32) {
-        const unsigned top = threadIdx.x < g.cb ? largest[threadIdx.x] : 0;
+        const unsigned top = threadIdx.x < cb ? largest[threadIdx.x] : 0;
         const bool wide = !is_x && top != 0 && top - min(top, smallest[threadIdx.x % 16]) >= CV_RANGE_RATIO;
         const unsigned flagged = __ballot_sync(0xffffffffu, cv_out_of_range(top) || wide);
         if (threadIdx.x == 0)
@@ -162,24 +142,26 @@ __global__ void __launch_bounds__(CV_THREADS(CLASS), CV_BLOCKS(CLASS))
     cv_with_side<CLASS>(g.ty, [&](auto side) {
         constexpr int T = decltype(side)::value;
         if (half_y)
-            cv_columns_out<T, true>(tile, pitch, g.tx / 2, g.cb, live_cb, out, bin_stride);
+            cv_columns_out<T, true>(tile, pitch, g.tx / 2, cb, live_cb, out, bin_stride);
         else
-            cv_columns_out<T, false>(tile, pitch, g.tx / 2, g.cb, live_cb, out, bin_stride);
+            cv_columns_out<T, false>(tile, pitch, g.tx / 2, cb, live_cb, out, bin_stride);
     });
 }
 
 static size_t shared_bytes(const cv_spectral *g, int what)
 {
-    const int rows = !(what & CV_FORWARD_X) && 2 * g->r <= g->ty && g->ty <= 64 ? g->ty / 2 : g->ty;
-    return (size_t)cv_tile_pitch(rows, g->tx, g->cb).chan * g->cb * sizeof(float);
+    const int rows = 2 * g->r <= g->ty && g->ty <= 64 ? g->ty / 2 : g->ty;
+    const size_t x = (size_t)cv_tile_pitch(g->ty, g->tx, g->cb).chan * g->cb;
+    const size_t w = (size_t)cv_tile_pitch(rows, g->tx, g->wcb).chan * g->wcb;
+    return sizeof(float) * (what == CV_FORWARD_W || w > x ? w : x);
 }
 
 typedef void (*kernel_fn)(const cv_spectral, int);
-static const kernel_fn kernels[3] = {cv_forward_kernel<0>, cv_forward_kernel<1>, cv_forward_kernel<2>};
+static const kernel_fn kernels[CV_CLASSES] = {cv_forward_kernel<0>, cv_forward_kernel<1>, cv_forward_kernel<2>, cv_forward_kernel<3>};
 
 extern "C" int cv_forward_setup(void)
 {
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < CV_CLASSES; i++) {
         cudaError_t e = cudaFuncSetAttribute(kernels[i], cudaFuncAttributeMaxDynamicSharedMemorySize, CV_SHARED_LIMIT);
         if (e != cudaSuccess)
             return e;
@@ -191,7 +173,7 @@ extern "C" int cv_spectral_forward(const cv_spectral *g, int what, void *stream)
 {
     const int64_t x_blocks = what & CV_FORWARD_X ? (int64_t)g->tiles * cv_spectral_xblocks(g) : 0;
     const int64_t w_blocks = what & CV_FORWARD_W ? (int64_t)g->nk * cv_spectral_wblocks(g) : 0;
-    const int threads = cv_tile_threads(g->ty, g->tx, g->cb);
+    const int threads = cv_tile_threads(g->ty, g->tx, what & CV_FORWARD_X ? g->cb : g->wcb);
     kernels[cv_tile_class(
         g->ty, g->tx)]<<<(unsigned)(x_blocks + w_blocks), threads, shared_bytes(g, what), (cudaStream_t)stream>>>(
         *g, (int)x_blocks);

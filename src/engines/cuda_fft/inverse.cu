@@ -109,16 +109,15 @@ __global__ void __launch_bounds__(CV_THREADS(CLASS), CV_BLOCKS(CLASS))
     __syncthreads();
     cv_with_side<CLASS>(g.tx, [&](auto side) { cv_rows_inverse<decltype(side)::value>(tile, pitch, g.oy, g.cb); });
     __syncthreads();
-    for (int i = 0; i < live_cb; i++)
-        cv_store_plane(g, tile + i * pitch.chan, pitch.row, at.n, g.k0 + first + i, p0, q0);
+    cv_store_tile(g, tile, pitch, at.n, g.k0 + first, live_cb, p0, q0, [](int) { return false; });
 }
 
 typedef void (*kernel_fn)(const cv_spectral);
-static const kernel_fn kernels[3] = {cv_inverse_kernel<0>, cv_inverse_kernel<1>, cv_inverse_kernel<2>};
+static const kernel_fn kernels[CV_CLASSES] = {cv_inverse_kernel<0>, cv_inverse_kernel<1>, cv_inverse_kernel<2>, cv_inverse_kernel<3>};
 
 extern "C" int cv_inverse_setup(void)
 {
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < CV_CLASSES; i++) {
         cudaError_t e = cudaFuncSetAttribute(kernels[i], cudaFuncAttributeMaxDynamicSharedMemorySize, CV_SHARED_LIMIT);
         if (e != cudaSuccess)
             return e;

@@ -260,10 +260,24 @@ struct cv_shape_entry {
      cv_product_kernel<MT, NT, WK, WT, ST, FIT>},
 static const cv_shape_entry shapes[] = {CV_SHAPES(CV_ENTRY)};
 
-extern "C" int cv_spectral_product_shapes(void) { return sizeof shapes / sizeof shapes[0]; }
+static const int shape_count = sizeof shapes / sizeof shapes[0];
+
+extern "C" {
+int cv_hopper_shapes(void);
+float cv_hopper_shape(int shape, int *outputs, int *tiles);
+int cv_hopper_setup(void);
+int cv_hopper_product(const cv_spectral *g, int shape, void *stream);
+}
+
+extern "C" int cv_spectral_product_shapes(int hopper)
+{
+    return shape_count + (hopper ? cv_hopper_shapes() : 0);
+}
 
 extern "C" float cv_spectral_product_shape(int shape, int *outputs, int *tiles)
 {
+    if (shape >= shape_count)
+        return cv_hopper_shape(shape - shape_count, outputs, tiles);
     *outputs = shapes[shape].outputs;
     *tiles = shapes[shape].tiles;
     return shapes[shape].cycles;
@@ -271,16 +285,20 @@ extern "C" float cv_spectral_product_shape(int shape, int *outputs, int *tiles)
 
 extern "C" int cv_product_setup(void)
 {
-    for (const cv_shape_entry &s : shapes) {
-        cudaError_t e = cudaFuncSetAttribute(s.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, s.bytes);
-        if (e != cudaSuccess)
-            return e;
-    }
-    return cudaSuccess;
+    int device = 0, major = 0;
+    cudaError_t e = cudaGetDevice(&device);
+    if (e == cudaSuccess)
+        e = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+    for (const cv_shape_entry &s : shapes)
+        if (e == cudaSuccess)
+            e = cudaFuncSetAttribute(s.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, s.bytes);
+    return e == cudaSuccess && major == 9 ? cv_hopper_setup() : e;
 }
 
 extern "C" int cv_spectral_product(const cv_spectral *g, int shape, void *stream)
 {
+    if (shape >= shape_count)
+        return cv_hopper_product(g, shape - shape_count, stream);
     const cv_shape_entry &s = shapes[shape];
     const int outputs = g->ng == 1 ? g->nk : g->kg;
     const int k_blocks = (outputs + s.outputs - 1) / s.outputs, t_blocks = (g->tiles + s.tiles - 1) / s.tiles;

@@ -34,6 +34,7 @@ typedef struct cv_spectral {
     int bins;
     float scale; /* 1 / (4 TY TX): what the transforms leave out */
     int cgp;     /* channels of a group in the spectra: cg rounded up, the rest zero */
+    int wcb; /* the same for kernels: twice as many where they fill at most half of the tile's rows */
     int cb;      /* channels that one block of a transform works on */
 
     int tile0, tiles; /* this pass: tiles of the flat list (n, tile row, tile column), */
@@ -52,14 +53,14 @@ typedef struct cv_spectral {
 
 /* Blocks of channels that the flags count. */
 CV_ANYWHERE static inline int cv_spectral_xblocks(const cv_spectral *g) { return (g->ng * g->cgp + g->cb - 1) / g->cb; }
-CV_ANYWHERE static inline int cv_spectral_wblocks(const cv_spectral *g) { return (g->cgp + g->cb - 1) / g->cb; }
+CV_ANYWHERE static inline int cv_spectral_wblocks(const cv_spectral *g) { return (g->cgp + g->wcb - 1) / g->wcb; }
 
 /* What a pass transforms. */
 enum { CV_FORWARD_X = 1, CV_FORWARD_W = 2 };
 
-/* The complex product's block shapes: how many, and outputs and tiles of one; returns its relative cost of a unit of
+/* The complex product's block shapes: how many (with those for Hopper, compute capability 9.0, or without), and outputs and tiles of one; returns its relative cost of a unit of
  * work. */
-int cv_spectral_product_shapes(void);
+int cv_spectral_product_shapes(int hopper);
 float cv_spectral_product_shape(int shape, int *outputs, int *tiles);
 
 /* Each launcher only enqueues and returns a cudaError_t. The first launch on a device must come after cv_spectral_setup

@@ -10,21 +10,23 @@ static size_t round_up(size_t bytes) { return (bytes + 255) / 256 * 256; }
 
 enum { PHASE_X, PHASE_W, PHASE_PRODUCT, PHASE_INVERSE };
 
-static int has_side(int side, int largest)
+/* The sides that a kernel whose larger side is this has: see CV_SIDES_* in tile.cuh. */
+static int has_side(int side, int larger)
 {
-    for (const int *s = cv_spectral_sides; *s; s++)
+    static const int to_64[] = {16, 32, 40, 48, 54, 56, 60, 64, 0}, to_128[] = {16, 32, 48, 64, 72, 80, 96, 112, 128, 0};
+    for (const int *s = larger <= 48 ? cv_spectral_sides : larger <= 64 ? to_64 : to_128; *s; s++)
         if (*s == side)
-            return largest <= 64 || side > 64 || side == 16 || side == 32 || side == 48 || side == 64;
+            return 1;
     return 0;
 }
 
 int cv_spectral_channels(int ty, int tx)
 {
-    const int largest = ty > tx ? ty : tx;
-    if (!has_side(ty, largest) || !has_side(tx, largest))
+    const int larger = ty > tx ? ty : tx;
+    if (!has_side(ty, larger) || !has_side(tx, larger))
         return 0;
     int cb = 16;
-    while (cb * largest / 2 > 128 && cb > 2)
+    while (cb * larger / 2 > 128 && cb > 2)
         cb /= 2;
     return cb;
 }
@@ -36,11 +38,11 @@ static double largest(double a, double b) { return a > b ? a : b; }
 
 /* The product's block shape of least cost; *cost is relative to a shape without padding that runs at one cycle an mma.
  */
-static int choose_shape(int outputs, int tiles, double *cost)
+static int choose_shape(int outputs, int tiles, int hopper, double *cost)
 {
     int best = 0;
     *cost = INFINITY;
-    for (int i = 0; i < cv_spectral_product_shapes(); i++) {
+    for (int i = 0; i < cv_spectral_product_shapes(hopper); i++) {
         int bk, bt;
         const double cycles = cv_spectral_product_shape(i, &bk, &bt);
         const double nk = (outputs + bk - 1) / bk, nt = (tiles + bt - 1) / bt;
@@ -76,7 +78,7 @@ static void predict(cv_spectral_plan *p, const cv_spectral_machine *m)
         slots[PHASE_W] = slots_w * g->k;
         t[PHASE_PRODUCT] = 0;
     } else {
-        p->shape = choose_shape(p->groups > 1 ? g->kg : p->k_step, p->tile_step, &cycles);
+        p->shape = choose_shape(p->groups > 1 ? g->kg : p->k_step, p->tile_step, m->hopper, &cycles);
         b[PHASE_X] = x_bytes + 8 * bins * tiles * channels;
         slots[PHASE_X] = slots_x * tiles * channels;
         b[PHASE_W] = w_again * (w_bytes + 8 * bins * g->k * g->cgp);
@@ -150,6 +152,7 @@ int cv_spectral_make_plan(const cv_spectral *base, int groups, int ty, int tx, s
     g->scale = 1.0f / (4.0f * (float)ty * (float)tx);
     g->cgp = p.depthwise ? 1 : (g->cg + 1) / 2 * 2;
     g->ng = groups;
+    g->wcb = 2 * g->r <= ty && ty <= 64 && g->cb < 16 && g->cgp > g->cb ? 2 * g->cb : g->cb;
     const int wblocks = cv_spectral_wblocks(g);
     p.weights_flags_at = round_up((size_t)8 * g->bins * g->k * g->cgp);
     p.weights_copy_at = p.weights_flags_at + round_up((size_t)g->k * wblocks);

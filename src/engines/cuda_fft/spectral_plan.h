@@ -18,6 +18,7 @@ typedef struct cv_spectral_machine {
     double bytes;         /* device memory, read or written, as kernels of this kind reach it */
     double slots;         /* instructions of a warp that all multiprocessors issue */
     double tensor_cycles; /* cycles of all quarters of multiprocessors */
+    int hopper;           /* compute capability 9.0 */
     double launch;        /* seconds between dependent kernels */
 } cv_spectral_machine;
 

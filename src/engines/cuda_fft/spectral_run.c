@@ -1,11 +1,11 @@
 #include "spectral_plan.h"
 
-/* A depthwise kernel has one channel, so a block needs room for one only. */
+/* A depthwise kernel has one channel, so a block needs little room. */
 static int transform(const cv_spectral *g, int what, void *stream)
 {
     cv_spectral one = *g;
     if (g->cgp == 1)
-        one.cb = 1;
+        one.wcb = g->cb < 4 ? g->cb : 4;
     return cv_spectral_forward(&one, what, stream);
 }
 

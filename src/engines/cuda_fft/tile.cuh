@@ -21,21 +21,23 @@
 #include "codelets.cuh"
 #include "spectral.h"
 
-#ifndef CV_SMALL_SIDES
-#define CV_SMALL_SIDES(X) X(16) X(20) X(24) X(28) X(32)
-#define CV_MIDDLE_SIDES(X) CV_SMALL_SIDES(X) X(36) X(40) X(48) X(54) X(56) X(60) X(64)
-#define CV_LARGE_SIDES(X) X(16) X(32) X(48) X(64) X(72) X(80) X(96) X(112) X(128)
+#ifndef CV_SIDES_0
+#define CV_SIDES_0(X) X(16) X(20) X(24) X(28) X(32)
+#define CV_SIDES_1(X) CV_SIDES_0(X) X(36) X(40) X(48)
+#define CV_SIDES_2(X) X(16) X(32) X(40) X(48) X(54) X(56) X(60) X(64)
+#define CV_SIDES_3(X) X(16) X(32) X(48) X(64) X(72) X(80) X(96) X(112) X(128)
 #endif
 
-/* A kernel's class by the larger side, the threads it is built for, and the blocks that should fit a multiprocessor
- * then. */
+/* A kernel's class by the larger side (that is, by the registers a line takes), the threads it is built for, and the
+ * blocks that should fit a multiprocessor then. */
+constexpr int CV_CLASSES = 4;
 __host__ __device__ inline int cv_tile_class(int ty, int tx)
 {
     const int side = ty > tx ? ty : tx;
-    return side <= 32 ? 0 : side <= 64 ? 1 : 2;
+    return side <= 32 ? 0 : side <= 48 ? 1 : side <= 64 ? 2 : 3;
 }
-#define CV_THREADS(CLASS) ((CLASS) == 2 ? 256 : 128)
-#define CV_BLOCKS(CLASS) ((CLASS) == 0 ? 5 : (CLASS) == 1 ? 3 : 1)
+#define CV_THREADS(CLASS) ((CLASS) == 3 ? 256 : 128)
+#define CV_BLOCKS(CLASS) ((CLASS) == 0 ? 5 : (CLASS) == 1 ? 4 : (CLASS) == 2 ? 3 : 1)
 /* Shared memory that a block of a class may ask for. */
 constexpr int CV_SHARED_LIMIT = 144 * 1024;
 
@@ -48,7 +50,7 @@ template <int T> struct cv_side {
 inline int cv_tile_threads(int ty, int tx, int cb)
 {
     const int side = ty > tx ? ty : tx, limit = CV_THREADS(cv_tile_class(ty, tx));
-    const int threads = (cb * side / (side > 64 ? 1 : 2) + 63) / 64 * 64;
+    const int unit = side > 64 ? 64 : 32, threads = (cb * side / (side > 64 ? 1 : 2) + unit - 1) / unit * unit;
     return threads < limit ? threads : limit;
 }
 
@@ -307,8 +309,8 @@ template <int T> __device__ __forceinline__ void cv_rows_inverse(float *tile, cv
     }
 }
 
-/* Calls f(side) with the side as a compile-time constant. A kernel is built for the three classes of tiles; in the last
- * the smaller side must be among the few of CV_LARGE_SIDES. */
+/* Calls f(side) with the side as a compile-time constant. A kernel is built for the four classes of tiles; in the last two
+ * the smaller side must be among few. */
 template <int T> struct cv_const_side {
     static constexpr int value = T;
 };
@@ -319,17 +321,13 @@ template <int CLASS, class F> __device__ __forceinline__ void cv_with_side(int s
         f(cv_const_side<T>());                                                                                         \
         break;
     if constexpr (CLASS == 0) {
-        switch (side) {
-            CV_SMALL_SIDES(CV_CASE)
-        }
+        switch (side) { CV_SIDES_0(CV_CASE) }
     } else if constexpr (CLASS == 1) {
-        switch (side) {
-            CV_MIDDLE_SIDES(CV_CASE)
-        }
+        switch (side) { CV_SIDES_1(CV_CASE) }
+    } else if constexpr (CLASS == 2) {
+        switch (side) { CV_SIDES_2(CV_CASE) }
     } else {
-        switch (side) {
-            CV_LARGE_SIDES(CV_CASE)
-        }
+        switch (side) { CV_SIDES_3(CV_CASE) }
     }
 #undef CV_CASE
 }
