@@ -109,11 +109,10 @@ __global__ void __launch_bounds__(CV_THREADS(CLASS), CV_BLOCKS(CLASS))
         return i < live_cb ? g.x + at.n * g.xs[0] + (g.k0 + first + i) / g.kg * g.xs[1] : nullptr;
     });
     __syncthreads();
+    const float2 *w = (const float2 *)g.wf + (int64_t)(g.wk0 + first) * g.bins;
     cv_with_side<CLASS>(
         g.tx, [&](auto side) { cv_rows_forward<decltype(side)::value, false>(tile, pitch, g.ty, g.cb, largest); });
     __syncthreads();
-
-    const float2 *w = (const float2 *)g.wf + (int64_t)(g.wk0 + first) * g.bins;
     cv_with_side<CLASS>(g.ty, [&](auto side) {
         cv_columns_product<decltype(side)::value>(tile, pitch, g.oy, g.tx / 2, g.cb, live_cb, w, g.bins);
     });
@@ -128,15 +127,14 @@ __global__ void __launch_bounds__(CV_THREADS(CLASS), CV_BLOCKS(CLASS))
 }
 
 typedef void (*kernel_fn)(const cv_spectral);
-static const kernel_fn kernels[CV_CLASSES] = {cv_depthwise_kernel<0>, cv_depthwise_kernel<1>, cv_depthwise_kernel<2>, cv_depthwise_kernel<3>};
+static const kernel_fn kernels[CV_CLASSES] = {cv_depthwise_kernel<0>, cv_depthwise_kernel<1>, cv_depthwise_kernel<2>,
+                                              cv_depthwise_kernel<3>};
 
 extern "C" int cv_depthwise_setup(void)
 {
-    for (int i = 0; i < CV_CLASSES; i++) {
-        cudaError_t e = cudaFuncSetAttribute(kernels[i], cudaFuncAttributeMaxDynamicSharedMemorySize, CV_SHARED_LIMIT);
-        if (e != cudaSuccess)
+    for (kernel_fn kernel : kernels)
+        if (int e = cv_allow_shared((const void *)kernel, CV_SHARED_LIMIT))
             return e;
-    }
     return cudaSuccess;
 }
 

@@ -157,15 +157,14 @@ static size_t shared_bytes(const cv_spectral *g, int what)
 }
 
 typedef void (*kernel_fn)(const cv_spectral, int);
-static const kernel_fn kernels[CV_CLASSES] = {cv_forward_kernel<0>, cv_forward_kernel<1>, cv_forward_kernel<2>, cv_forward_kernel<3>};
+static const kernel_fn kernels[CV_CLASSES] = {cv_forward_kernel<0>, cv_forward_kernel<1>, cv_forward_kernel<2>,
+                                              cv_forward_kernel<3>};
 
 extern "C" int cv_forward_setup(void)
 {
-    for (int i = 0; i < CV_CLASSES; i++) {
-        cudaError_t e = cudaFuncSetAttribute(kernels[i], cudaFuncAttributeMaxDynamicSharedMemorySize, CV_SHARED_LIMIT);
-        if (e != cudaSuccess)
+    for (kernel_fn kernel : kernels)
+        if (int e = cv_allow_shared((const void *)kernel, CV_SHARED_LIMIT))
             return e;
-    }
     return cudaSuccess;
 }
 

@@ -35,7 +35,7 @@ static __device__ __forceinline__ void cv_columns_in(float *tile, cv_pitch pitch
         if constexpr (SPLIT == 1) {
 #pragma unroll
             for (int i = 0; i < T; i++, from += step) {
-                const float2 z = __ldcs(from);
+                const float2 z = __ldcg(from); /* not in L1, whose lines a burst of 32-byte reads would exhaust */
                 v[i] = cv_c(z.y, z.x);
             }
             if (kx == 0) {
@@ -66,7 +66,7 @@ static __device__ __forceinline__ void cv_columns_in(float *tile, cv_pitch pitch
             });
         } else {
             cv_gather<T>(v, j, [&](int i) {
-                const float2 z = from[i * step];
+                const float2 z = __ldcg(from + i * step);
                 return cv_c(z.y, z.x);
             });
         }
@@ -96,32 +96,29 @@ __global__ void __launch_bounds__(CV_THREADS(CLASS), CV_BLOCKS(CLASS))
         flagged |= g.xflag[(int64_t)item * xblocks + i];
     for (int i = threadIdx.x; i < live_cb * wblocks; i += blockDim.x)
         flagged |= g.wflag[(int64_t)(g.wk0 + first) * wblocks + i];
+    const float2 *in = (const float2 *)g.yf + (int64_t)item * g.nk + first;
+    cv_with_side<CLASS>(g.ty, [&](auto side) {
+        cv_columns_in<decltype(side)::value>(tile, pitch, g.oy, g.tx / 2, g.cb, live_cb, in, (int64_t)g.tiles * g.nk);
+    });
     if (__syncthreads_or(flagged)) {
         for (int i = 0; i < live_cb; i++)
             cv_direct_tile(g, at.n, g.k0 + first + i, p0, q0);
         return;
     }
-
-    const float2 *in = (const float2 *)g.yf + (int64_t)item * g.nk + first;
-    cv_with_side<CLASS>(g.ty, [&](auto side) {
-        cv_columns_in<decltype(side)::value>(tile, pitch, g.oy, g.tx / 2, g.cb, live_cb, in, (int64_t)g.tiles * g.nk);
-    });
-    __syncthreads();
     cv_with_side<CLASS>(g.tx, [&](auto side) { cv_rows_inverse<decltype(side)::value>(tile, pitch, g.oy, g.cb); });
     __syncthreads();
     cv_store_tile(g, tile, pitch, at.n, g.k0 + first, live_cb, p0, q0, [](int) { return false; });
 }
 
 typedef void (*kernel_fn)(const cv_spectral);
-static const kernel_fn kernels[CV_CLASSES] = {cv_inverse_kernel<0>, cv_inverse_kernel<1>, cv_inverse_kernel<2>, cv_inverse_kernel<3>};
+static const kernel_fn kernels[CV_CLASSES] = {cv_inverse_kernel<0>, cv_inverse_kernel<1>, cv_inverse_kernel<2>,
+                                              cv_inverse_kernel<3>};
 
 extern "C" int cv_inverse_setup(void)
 {
-    for (int i = 0; i < CV_CLASSES; i++) {
-        cudaError_t e = cudaFuncSetAttribute(kernels[i], cudaFuncAttributeMaxDynamicSharedMemorySize, CV_SHARED_LIMIT);
-        if (e != cudaSuccess)
+    for (kernel_fn kernel : kernels)
+        if (int e = cv_allow_shared((const void *)kernel, CV_SHARED_LIMIT))
             return e;
-    }
     return cudaSuccess;
 }
 

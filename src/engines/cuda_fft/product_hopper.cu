@@ -9,9 +9,10 @@
  * them once and writes six planes (xr, xi - xr, xr + xi, big and small parts) in the layout that wgmma reads, where
  * all four warps use them. Cutting the next 16 channels of X overlaps the products of these.
  *
- * A plane: core matrices of 8 tiles x 4 channels (128 bytes). Step h of 8 channels takes the 16-byte words 2t + h of the
- * raw rows, t = 0 .. 3: their first channels in one core matrix, their second ones in the next, as a fragment's columns t
- * and t + 4. Raw rows are 144 bytes apart, so that 8 rows at one word, and 2 rows at the words of a step, meet all banks.
+ * A plane: core matrices of 8 tiles x 4 channels (128 bytes). Step h of 8 channels takes the 16-byte words 2t + h of
+ * the raw rows, t = 0 .. 3: their first channels in one core matrix, their second ones in the next, as a fragment's
+ * columns t and t + 4. Raw rows are 144 bytes apart, so that 8 rows at one word, and 2 rows at the words of a step,
+ * meet all banks.
  *
  * Tensor cores truncate when they add: every CHAIN channels the sums move into others, rounded, in registers.
  * Registers: 12 NT sums in the tensor core, 8 NT kept, 48 of W. Shared memory: STAGES (64 + 8 NT) 144 + 2 x 3072 NT.
@@ -43,7 +44,7 @@ __device__ __forceinline__ cv_cut cv_split_tf32(float a)
 #define CV_D4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define CV_OPERANDS "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add)
 #define CV_WGMMA(N, LIST, A0, A1, A2, A3, B, P)                                                                        \
-    "{ .reg .pred p; setp.ne.b32 p, " P ", 0; wgmma.mma_async.sync.aligned.m64n" N "k8.f32.tf32.tf32 {" LIST "}, {" A0  \
+    "{ .reg .pred p; setp.ne.b32 p, " P ", 0; wgmma.mma_async.sync.aligned.m64n" N "k8.f32.tf32.tf32 {" LIST "}, {" A0 \
     "," A1 "," A2 "," A3 "}, " B ", p, 1, 1; }"
 #define CV_L4(a, b, c, e) "%" #a ",%" #b ",%" #c ",%" #e
 template <int NT> __device__ __forceinline__ void cv_wgmma(float *d, const unsigned *a, unsigned long long b, int add)
@@ -115,8 +116,8 @@ __global__ void __launch_bounds__(128, 2)
     const unsigned shared = (unsigned)__cvta_generic_to_shared(ring), planes = shared + S::STAGES * S::STAGE;
     const int steps = (g.cgp + CV_STEP - 1) / CV_STEP;
 
-    /* Copies: a thread keeps its 16-byte word and moves down by 16 rows. Rows that do not exist repeat the last one: what
-     * they give is not stored, and copies without conditions cost half the instructions. */
+    /* Copies: a thread keeps its 16-byte word and moves down by 16 rows. Rows that do not exist repeat the last one:
+     * what they give is not stored, and copies without conditions cost half the instructions. */
     const int word = threadIdx.x % 8, row0 = threadIdx.x / 8;
     const char *const start_w = (const char *)(w + word * 2), *const start_x = (const char *)(x + word * 2);
     const unsigned bytes_w = g.cgp * 8, bytes_x = row_x * 8, to0 = shared + row0 * S::PITCH + word * 16;
@@ -141,7 +142,8 @@ __global__ void __launch_bounds__(128, 2)
 
     /* X's planes of a step: a task is a tile's 8 channels. */
     auto cut_x = [&](int step) {
-        const unsigned stage = shared + step % S::STAGES * S::STAGE + S::BK * S::PITCH, to = planes + step % 2 * S::PLANES;
+        const unsigned stage = shared + step % S::STAGES * S::STAGE + S::BK * S::PITCH,
+                       to = planes + step % 2 * S::PLANES;
         for (int task = threadIdx.x; task < 2 * S::BT; task += S::THREADS) {
             const int h = task >= S::BT, t = task - h * S::BT;
             const unsigned at = to + (t / 8) * 512 + h * 256 + (t % 8) * 16;
@@ -259,12 +261,9 @@ struct cv_hopper_entry {
     void (*kernel)(const cv_spectral, int, int);
 };
 #define CV_ENTRY(NT, CYCLES) {8 * NT, cv_hopper<NT>::BYTES, CYCLES, cv_product_hopper_kernel<NT>},
-static const cv_hopper_entry shapes[] = {CV_ENTRY(3, 9.0f) CV_ENTRY(5, 7.5f) CV_ENTRY(7, 7.0f) CV_ENTRY(9, 7.0f)};
+static const cv_hopper_entry shapes[] = {CV_ENTRY(3, 11.0f) CV_ENTRY(5, 9.1f) CV_ENTRY(7, 7.6f) CV_ENTRY(9, 8.4f)};
 
-extern "C" int cv_hopper_shapes(void)
-{
-    return sizeof shapes / sizeof shapes[0];
-}
+extern "C" int cv_hopper_shapes(void) { return sizeof shapes / sizeof shapes[0]; }
 
 extern "C" float cv_hopper_shape(int shape, int *outputs, int *tiles)
 {
@@ -275,11 +274,9 @@ extern "C" float cv_hopper_shape(int shape, int *outputs, int *tiles)
 
 extern "C" int cv_hopper_setup(void)
 {
-    for (const cv_hopper_entry &s : shapes) {
-        cudaError_t e = cudaFuncSetAttribute(s.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, s.bytes);
-        if (e != cudaSuccess)
+    for (const cv_hopper_entry &s : shapes)
+        if (int e = cv_allow_shared((const void *)s.kernel, s.bytes))
             return e;
-    }
     return cudaSuccess;
 }
 

@@ -10,6 +10,11 @@ int cv_inverse_setup(void);
 int cv_depthwise_setup(void);
 }
 
+extern "C" int cv_allow_shared(const void *kernel, int bytes)
+{
+    return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+}
+
 extern "C" int cv_spectral_setup(void)
 {
     int (*const parts[])(void) = {cv_forward_setup, cv_product_setup, cv_inverse_setup, cv_depthwise_setup};

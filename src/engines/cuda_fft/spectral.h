@@ -34,7 +34,7 @@ typedef struct cv_spectral {
     int bins;
     float scale; /* 1 / (4 TY TX): what the transforms leave out */
     int cgp;     /* channels of a group in the spectra: cg rounded up, the rest zero */
-    int wcb; /* the same for kernels: twice as many where they fill at most half of the tile's rows */
+    int wcb;     /* the same for kernels: twice as many where they fill at most half of the tile's rows */
     int cb;      /* channels that one block of a transform works on */
 
     int tile0, tiles; /* this pass: tiles of the flat list (n, tile row, tile column), */
@@ -58,14 +58,17 @@ CV_ANYWHERE static inline int cv_spectral_wblocks(const cv_spectral *g) { return
 /* What a pass transforms. */
 enum { CV_FORWARD_X = 1, CV_FORWARD_W = 2 };
 
-/* The complex product's block shapes: how many (with those for Hopper, compute capability 9.0, or without), and outputs and tiles of one; returns its relative cost of a unit of
- * work. */
+/* The complex product's block shapes: how many (with those for Hopper, compute capability 9.0, or without). Of one:
+ * outputs and tiles of a block, steps of 16 channels that its beginning and end cost, and (returned) a step's cycles
+ * for 16 outputs by 8 tiles by 8 channels. */
 int cv_spectral_product_shapes(int hopper);
-float cv_spectral_product_shape(int shape, int *outputs, int *tiles);
+float cv_spectral_product_shape(int shape, int *outputs, int *tiles, int *begin);
 
 /* Each launcher only enqueues and returns a cudaError_t. The first launch on a device must come after cv_spectral_setup
  * there. */
 int cv_spectral_setup(void);
+/* Lets a kernel ask for that much shared memory. */
+int cv_allow_shared(const void *kernel, int bytes);
 /* w with its strides to a packed copy. */
 int cv_spectral_pack(const cv_spectral *g, float *copy, void *stream);
 int cv_spectral_forward(const cv_spectral *g, int what, void *stream);

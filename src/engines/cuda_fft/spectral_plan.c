@@ -3,21 +3,22 @@
 #include <math.h>
 #include <string.h>
 
-const int cv_spectral_sides[] = {16, 20, 24, 28, 32, 36, 40, 48, 54, 56, 60, 64, 72, 80, 96, 112, 128, 0};
+const int cv_spectral_sides[] = {16, 24, 28, 32, 36, 40, 48, 54, 56, 60, 64, 72, 80, 96, 112, 128, 0};
 
 /* Blocks of the workspace and of prepared weights start at multiples of 256 bytes. */
 static size_t round_up(size_t bytes) { return (bytes + 255) / 256 * 256; }
 
 enum { PHASE_X, PHASE_W, PHASE_PRODUCT, PHASE_INVERSE };
 
-/* The sides that a kernel whose larger side is this has: see CV_SIDES_* in tile.cuh. */
+/* Whether the kernels for tiles with this larger side have this side: CV_SIDES_0 to _3 of tile.cuh. */
 static int has_side(int side, int larger)
 {
-    static const int to_64[] = {16, 32, 40, 48, 54, 56, 60, 64, 0}, to_128[] = {16, 32, 48, 64, 72, 80, 96, 112, 128, 0};
-    for (const int *s = larger <= 48 ? cv_spectral_sides : larger <= 64 ? to_64 : to_128; *s; s++)
-        if (*s == side)
-            return 1;
-    return 0;
+    static const int sides[4][9] = {
+        {16, 24, 28, 32}, {16, 32, 36, 40, 48}, {32, 48, 54, 56, 60, 64}, {32, 48, 64, 72, 80, 96, 112, 128}};
+    const int *s = sides[larger <= 32 ? 0 : larger <= 48 ? 1 : larger <= 64 ? 2 : 3];
+    while (*s && *s != side)
+        s++;
+    return *s == side;
 }
 
 int cv_spectral_channels(int ty, int tx)
@@ -36,19 +37,19 @@ static double line_slots(int side) { return side * (2.7 * log2(side) + 8); }
 
 static double largest(double a, double b) { return a > b ? a : b; }
 
-/* The product's block shape of least cost; *cost is relative to a shape without padding that runs at one cycle an mma.
- */
-static int choose_shape(int outputs, int tiles, int hopper, double *cost)
+/* The product's block shape of least cost; *cycles: what 16 x 8 x 8 of the product then cost, padding included. */
+static int choose_shape(int outputs, int tiles, int channels, int hopper, double *cycles)
 {
+    const double steps = (channels + 15) / 16;
     int best = 0;
-    *cost = INFINITY;
+    *cycles = INFINITY;
     for (int i = 0; i < cv_spectral_product_shapes(hopper); i++) {
-        int bk, bt;
-        const double cycles = cv_spectral_product_shape(i, &bk, &bt);
+        int bk, bt, begin;
+        const double one = cv_spectral_product_shape(i, &bk, &bt, &begin);
         const double nk = (outputs + bk - 1) / bk, nt = (tiles + bt - 1) / bt;
-        const double work = cycles * nk * bk * nt * bt / ((double)outputs * tiles);
-        if (work < *cost) {
-            *cost = work;
+        const double cost = one * (steps + begin) * 16 / channels * nk * bk * nt * bt / ((double)outputs * tiles);
+        if (cost < *cycles) {
+            *cycles = cost;
             best = i;
         }
     }
@@ -70,6 +71,8 @@ static void predict(cv_spectral_plan *p, const cv_spectral_machine *m)
     const double w_bytes = 4.0 * g->k * g->cg * g->r * g->s;
     double *b = p->phase_bytes, *t = p->phase_seconds, slots[4] = {0}, cycles = 1;
 
+    const double crowd = g->ty > 64 || g->tx > 64 ? 6 : 1; /* one block a multiprocessor hides little */
+
     memset(b, 0, sizeof p->phase_bytes);
     if (p->depthwise) {
         b[PHASE_X] = x_bytes + y_bytes + 8 * bins * g->k;
@@ -78,7 +81,7 @@ static void predict(cv_spectral_plan *p, const cv_spectral_machine *m)
         slots[PHASE_W] = slots_w * g->k;
         t[PHASE_PRODUCT] = 0;
     } else {
-        p->shape = choose_shape(p->groups > 1 ? g->kg : p->k_step, p->tile_step, m->hopper, &cycles);
+        p->shape = choose_shape(p->groups > 1 ? g->kg : p->k_step, p->tile_step, g->cgp, m->hopper, &cycles);
         b[PHASE_X] = x_bytes + 8 * bins * tiles * channels;
         slots[PHASE_X] = slots_x * tiles * channels;
         b[PHASE_W] = w_again * (w_bytes + 8 * bins * g->k * g->cgp);
@@ -87,14 +90,13 @@ static void predict(cv_spectral_plan *p, const cv_spectral_machine *m)
             8 * bins * (k_passes * tiles * channels + (double)tile_passes * g->k * g->cgp + tiles * g->k);
         b[PHASE_INVERSE] = y_bytes + 8 * bins * tiles * g->k;
         slots[PHASE_INVERSE] = slots_x * tiles * g->k;
-        const int padded = (g->cgp + 15) / 16 * 16;
-        t[PHASE_PRODUCT] = 9.0 / 1024 * bins * tiles * g->k * padded * cycles / m->tensor_cycles;
+        t[PHASE_PRODUCT] = 9.0 / 1024 * bins * tiles * g->k * g->cgp * cycles / m->tensor_cycles;
     }
     if (p->prepared)
         b[PHASE_W] = slots[PHASE_W] = 0;
     p->seconds = (p->depthwise ? 1 : 3) * m->launch * group_passes * tile_passes * k_passes;
     for (int i = 0; i < 4; i++) {
-        t[i] = largest(t[i], largest(b[i] / m->bytes, slots[i] / m->slots));
+        t[i] = largest(t[i], largest(b[i] / m->bytes, crowd * slots[i] / m->slots));
         p->seconds += t[i];
     }
 }

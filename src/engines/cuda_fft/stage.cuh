@@ -1,13 +1,13 @@
 /*
  * Copies between tensors and tiles in shared memory: whole warps along a row, implicit padding, any strides.
  *
- * Words go through registers, many under way at once. A tile may start at any address, so wider copies do not apply; and a
- * 4-byte asynchronous copy that can write zeros costs a Hopper six issue slots and no less address arithmetic.
+ * Words go through registers, many under way at once. A tile may start at any address, so wider copies do not apply;
+ * and a 4-byte asynchronous copy that can write zeros costs a Hopper six issue slots and no less address arithmetic.
  */
 #ifndef CV_CUDA_FFT_STAGE_CUH
 #define CV_CUDA_FFT_STAGE_CUH
 
-#include "tile.cuh"
+#include "lines.cuh"
 
 struct cv_place {
     int n, ty, tx; /* image, tile row, tile column */
@@ -31,9 +31,9 @@ struct cv_window {
 /* What an absent channel reads. */
 static __device__ const float cv_zero = 0.0f;
 
-/* tile[chan][i][j] = plane(chan)[row0 + i, col0 + j] for i < tile_rows, j < tile_cols; a channel with no plane (NULL) is
- * zero. A thread has 8 rows of CHANS channels under way at once; CHANS divides CB. SCAN: lowers smallest[chan] to the bits
- * of the channel's smallest magnitude above zero. */
+/* tile[chan][i][j] = plane(chan)[row0 + i, col0 + j] for i < tile_rows, j < tile_cols; a channel with no plane (NULL)
+ * is zero. A thread has 8 rows of CHANS channels under way at once; CHANS divides CB. SCAN: lowers smallest[chan] to
+ * the bits of the channel's smallest magnitude above zero. */
 template <int CHANS, bool SCAN, class Plane>
 __device__ __forceinline__ void cv_load_tile(float *tile, cv_pitch pitch, int cb, int tile_rows, int tile_cols,
                                              const cv_window &win, unsigned *smallest, Plane plane)

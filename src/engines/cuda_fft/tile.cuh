@@ -22,10 +22,10 @@
 #include "spectral.h"
 
 #ifndef CV_SIDES_0
-#define CV_SIDES_0(X) X(16) X(20) X(24) X(28) X(32)
-#define CV_SIDES_1(X) CV_SIDES_0(X) X(36) X(40) X(48)
-#define CV_SIDES_2(X) X(16) X(32) X(40) X(48) X(54) X(56) X(60) X(64)
-#define CV_SIDES_3(X) X(16) X(32) X(48) X(64) X(72) X(80) X(96) X(112) X(128)
+#define CV_SIDES_0(X) X(16) X(24) X(28) X(32)
+#define CV_SIDES_1(X) X(16) X(32) X(36) X(40) X(48)
+#define CV_SIDES_2(X) X(32) X(48) X(54) X(56) X(60) X(64)
+#define CV_SIDES_3(X) X(32) X(48) X(64) X(72) X(80) X(96) X(112) X(128)
 #endif
 
 /* A kernel's class by the larger side (that is, by the registers a line takes), the threads it is built for, and the
@@ -138,179 +138,8 @@ __device__ __forceinline__ void cv_mirrors(int j, Pair pair, Zero zero, Half hal
     }
 }
 
-/* N words of a row, 16 bytes at a time; reading may run into the row's padding, writing ends with 8 bytes where N asks
- * for it. */
-template <int N> __device__ __forceinline__ void cv_read_row(float *v, const float *row)
-{
-#pragma unroll
-    for (int i = 0; i < N; i += 4) {
-        const float4 q = *(const float4 *)(row + i);
-        const float four[4] = {q.x, q.y, q.z, q.w};
-#pragma unroll
-        for (int e = 0; e < 4; e++)
-            if (i + e < N)
-                v[i + e] = four[e];
-    }
-}
-template <int N> __device__ __forceinline__ void cv_write_row(float *row, const float *v)
-{
-#pragma unroll
-    for (int i = 0; i + 4 <= N; i += 4)
-        *(float4 *)(row + i) = make_float4(v[i], v[i + 1], v[i + 2], v[i + 3]);
-    if (N % 4)
-        *(float2 *)(row + N - 2) = make_float2(v[N - 2], v[N - 1]);
-}
-
-__device__ __forceinline__ float cv_max_nan(float a, float b)
-{
-    float r;
-    asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(fabsf(b)));
-    return r;
-}
-
-/* Rows, real to complex, in place; HALF: only the first T/2 columns are not zero. Raises largest[channel] to the
- * largest magnitude seen, as the bits of a float; a NaN is the largest of all. */
-template <int T, bool HALF>
-__device__ __forceinline__ void cv_rows_forward(float *tile, cv_pitch pitch, int rows, int cb, unsigned *largest)
-{
-    constexpr int SPLIT = cv_side<T>::SPLIT, H = cv_side<T>::H, LIVE = HALF ? T / 2 : T;
-    const int half = (rows + 1) / 2, lines = cb * half;
-    const cv_tasks<T> mine;
-    const int j = mine.j;
-    for (int base = 0; base < lines; base += mine.step) {
-        const int line = base + mine.first, chan = line / half, l = line - chan * half;
-        const bool live = line < lines, both = l + half < rows;
-        float *a = tile + chan * pitch.chan + l * pitch.row, *b = both ? a + half * pitch.row : a;
-        float2 v[H];
-        if (live) {
-            float top = 0.0f;
-            if constexpr (SPLIT == 1) {
-                float re[LIVE], im[LIVE];
-                cv_read_row<LIVE>(re, a);
-                cv_read_row<LIVE>(im, b);
-#pragma unroll
-                for (int i = 0; i < LIVE; i++) {
-                    v[i] = cv_c(re[i], im[i]);
-                    top = cv_max_nan(cv_max_nan(top, re[i]), im[i]);
-                }
-            } else {
-                cv_gather<T>(v, j, [&](int i) {
-                    const float2 z = cv_c(a[i], b[i]);
-                    top = cv_max_nan(cv_max_nan(top, z.x), z.y);
-                    return z;
-                });
-            }
-            atomicMax(largest + chan, __float_as_uint(top) & 0x7fffffffu);
-        }
-        if (SPLIT > 1)
-            __syncthreads();
-        if (!live)
-            continue;
-        if constexpr (HALF && SPLIT == 1)
-            cv_dft_half<H>::run(v);
-        else
-            cv_dft<H>::run(v);
-        if constexpr (SPLIT == 1) {
-            float s[T], t[T];
-            s[0] = 2.0f * v[0].x, s[1] = 2.0f * v[T / 2].x;
-            t[0] = 2.0f * v[0].y, t[1] = 2.0f * v[T / 2].y;
-#pragma unroll
-            for (int k = 1; k < T / 2; k++) {
-                cv_unpack(v[k], v[T - k]);
-                s[2 * k] = v[k].x, s[2 * k + 1] = v[k].y;
-                t[2 * k] = v[T - k].x, t[2 * k + 1] = v[T - k].y;
-            }
-            cv_write_row<T>(a, s);
-            if (both)
-                cv_write_row<T>(b, t);
-        } else {
-            float2 *s = (float2 *)a, *t = (float2 *)b;
-            cv_mirrors<T>(
-                j,
-                [&](int m, int mirror) {
-                    cv_unpack(v[m], v[mirror]);
-                    s[SPLIT * m + j] = v[m];
-                    if (both)
-                        t[SPLIT * m + j] = v[mirror];
-                },
-                [&](int m) {
-                    a[0] = 2.0f * v[m].x;
-                    if (both)
-                        b[0] = 2.0f * v[m].y;
-                },
-                [&](int m) {
-                    a[1] = 2.0f * v[m].x;
-                    if (both)
-                        b[1] = 2.0f * v[m].y;
-                });
-        }
-    }
-}
-
-/* Rows, complex to real, in place: row l and row l + half of the result are real and imaginary part of one inverse. */
-template <int T> __device__ __forceinline__ void cv_rows_inverse(float *tile, cv_pitch pitch, int rows, int cb)
-{
-    constexpr int SPLIT = cv_side<T>::SPLIT, H = cv_side<T>::H;
-    const int half = (rows + 1) / 2, lines = cb * half;
-    const cv_tasks<T> mine;
-    const int j = mine.j;
-    for (int base = 0; base < lines; base += mine.step) {
-        const int line = base + mine.first, chan = line / half, l = line - chan * half;
-        const bool live = line < lines, both = l + half < rows;
-        float *a = tile + chan * pitch.chan + l * pitch.row, *b = both ? a + half * pitch.row : a;
-        float2 v[H];
-        if (live) {
-            /* real and imaginary part exchanged: an inverse */
-            if constexpr (SPLIT == 1) {
-                float s[T], t[T];
-                cv_read_row<T>(s, a);
-                cv_read_row<T>(t, b);
-                v[0] = cv_c(t[0], s[0]);
-                v[T / 2] = cv_c(t[1], s[1]);
-#pragma unroll
-                for (int k = 1; k < T / 2; k++) {
-                    float2 p = cv_c(s[2 * k], s[2 * k + 1]), q = cv_c(t[2 * k], t[2 * k + 1]);
-                    cv_pack(p, q);
-                    v[k] = cv_c(p.y, p.x);
-                    v[T - k] = cv_c(q.y, q.x);
-                }
-            } else {
-                cv_gather<T>(v, j, [&](int i) {
-                    if (i == 0 || i == T / 2)
-                        return cv_c(b[i != 0], a[i != 0]);
-                    const int k = i < T / 2 ? i : T - i;
-                    float2 p = ((const float2 *)a)[k], q = ((const float2 *)b)[k];
-                    cv_pack(p, q);
-                    return i < T / 2 ? cv_c(p.y, p.x) : cv_c(q.y, q.x);
-                });
-            }
-        }
-        if (SPLIT > 1)
-            __syncthreads();
-        if (!live)
-            continue;
-        cv_dft<H>::run(v);
-        if constexpr (SPLIT == 1) {
-            float s[T], t[T];
-#pragma unroll
-            for (int i = 0; i < T; i++)
-                s[i] = v[i].y, t[i] = v[i].x;
-            cv_write_row<T>(a, s);
-            if (both)
-                cv_write_row<T>(b, t);
-        } else {
-#pragma unroll
-            for (int m = 0; m < H; m++) {
-                a[SPLIT * m + j] = v[m].y;
-                if (both)
-                    b[SPLIT * m + j] = v[m].x;
-            }
-        }
-    }
-}
-
-/* Calls f(side) with the side as a compile-time constant. A kernel is built for the four classes of tiles; in the last two
- * the smaller side must be among few. */
+/* Calls f(side) with the side as a compile-time constant. A kernel is built for the four classes of tiles, and in each
+ * the smaller side must be among few: spectral_plan.c has the same lists. */
 template <int T> struct cv_const_side {
     static constexpr int value = T;
 };
@@ -321,13 +150,21 @@ template <int CLASS, class F> __device__ __forceinline__ void cv_with_side(int s
         f(cv_const_side<T>());                                                                                         \
         break;
     if constexpr (CLASS == 0) {
-        switch (side) { CV_SIDES_0(CV_CASE) }
+        switch (side) {
+            CV_SIDES_0(CV_CASE)
+        }
     } else if constexpr (CLASS == 1) {
-        switch (side) { CV_SIDES_1(CV_CASE) }
+        switch (side) {
+            CV_SIDES_1(CV_CASE)
+        }
     } else if constexpr (CLASS == 2) {
-        switch (side) { CV_SIDES_2(CV_CASE) }
+        switch (side) {
+            CV_SIDES_2(CV_CASE)
+        }
     } else {
-        switch (side) { CV_SIDES_3(CV_CASE) }
+        switch (side) {
+            CV_SIDES_3(CV_CASE)
+        }
     }
 #undef CV_CASE
 }
