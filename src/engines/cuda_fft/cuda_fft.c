@@ -25,10 +25,10 @@ static cv_spectral_machine rates(const cv_machine *m)
     const double peak = m->flop_per_s > 0 ? m->flop_per_s : 6.0e13,
                  bytes = m->bytes_per_s > 0 ? m->bytes_per_s : 4.0e12;
     const cv_spectral_machine r = {.bytes = 0.7 * bytes,
-                                   .slots = 0.35 * peak / 64, /* a multiply-add of 32 lanes a slot */
+                                   .slots = 0.27 * peak / 64, /* a multiply-add of 32 lanes a slot */
                                    .tensor_cycles = peak / 64,
                                    .hopper = m->sm_major == 9 && m->sm_minor == 0,
-                                   .launch = 3e-6};
+                                   .launch = 6e-6};
     return r;
 }
 

@@ -74,12 +74,12 @@ static void predict(cv_spectral_plan *p, const cv_spectral_machine *m)
     const double crowd = g->ty > 64 || g->tx > 64 ? 6 : 1; /* one block a multiprocessor hides little */
 
     memset(b, 0, sizeof p->phase_bytes);
+    memset(t, 0, sizeof p->phase_seconds);
     if (p->depthwise) {
         b[PHASE_X] = x_bytes + y_bytes + 8 * bins * g->k;
         slots[PHASE_X] = 2 * slots_x * tiles * g->k;
         b[PHASE_W] = w_bytes + 8 * bins * g->k;
         slots[PHASE_W] = slots_w * g->k;
-        t[PHASE_PRODUCT] = 0;
     } else {
         p->shape = choose_shape(p->groups > 1 ? g->kg : p->k_step, p->tile_step, g->cgp, m->hopper, &cycles);
         b[PHASE_X] = x_bytes + 8 * bins * tiles * channels;
@@ -94,7 +94,7 @@ static void predict(cv_spectral_plan *p, const cv_spectral_machine *m)
     }
     if (p->prepared)
         b[PHASE_W] = slots[PHASE_W] = 0;
-    p->seconds = (p->depthwise ? 1 : 3) * m->launch * group_passes * tile_passes * k_passes;
+    p->seconds = (p->depthwise ? 2 : 3) * m->launch * group_passes * tile_passes * k_passes;
     for (int i = 0; i < 4; i++) {
         t[i] = largest(t[i], largest(b[i] / m->bytes, crowd * slots[i] / m->slots));
         p->seconds += t[i];
