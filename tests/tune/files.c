@@ -61,6 +61,11 @@ convoy_plan_info plan_once(convoy_context *context, const char *problem, const c
     if (convoy_plan_create(context, &p, options, &plan) != CONVOY_OK)
         fail_msg("%s", convoy_last_message());
     assert_int_equal(convoy_plan_describe(plan, &info), CONVOY_OK);
+    static char engine[64], candidate[128]; /* the plan's own text dies with it */
+    snprintf(engine, sizeof engine, "%s", info.engine);
+    snprintf(candidate, sizeof candidate, "%s", info.candidate);
+    info.engine = engine;
+    info.candidate = candidate;
     convoy_plan_destroy(plan);
     return info;
 }
