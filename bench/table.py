@@ -5,6 +5,7 @@
     bench/table.py --plot OUT.svg RESULT.json     a bar chart of a bench run (needs matplotlib)
     bench/table.py --docs README.md docs/*.md     rewrites, in these files, what stands between a line
                                                   <!-- table: bench/results/NAME.json --> and <!-- end of table -->
+                                                  (summary instead of table: the times alone)
     bench/table.py --check --docs FILE...         exit code 1 when that would change a file"""
 import argparse
 import json
@@ -111,7 +112,7 @@ def verify_table(lines):
     return markdown(["problem", "engine", "candidate", "", "worst", "bound", "where", "rms / rms of y", "bits"], rows)
 
 
-def table(path):
+def table(path, summary=False):
     result = load(path)
     lines = result["lines"]
     if not lines:
@@ -122,7 +123,9 @@ def table(path):
         body = verify_table(lines)
     else:
         body = bench_table(lines)
-        if any("phases" in line for line in lines):
+        if summary:
+            body = body.split("\n\n")[0]
+        elif any("phases" in line for line in lines):
             body += "\n\n" + phase_table(lines)
     return caption(result) + "\n\n" + body + "\n"
 
@@ -156,8 +159,8 @@ def update(path, check):
     """Replaces a document's tables; true when it was, or would be, changed."""
     with open(path, encoding="utf-8") as file:
         old = file.read()
-    pattern = re.compile(r"(<!-- table: (\S+) -->\n).*?(<!-- end of table -->)", re.S)
-    new = pattern.sub(lambda m: m[1] + "\n" + table(os.path.join(ROOT, m[2])) + "\n" + m[3], old)
+    pattern = re.compile(r"(<!-- (table|summary): (\S+) -->\n).*?(<!-- end of table -->)", re.S)
+    new = pattern.sub(lambda m: m[1] + "\n" + table(os.path.join(ROOT, m[3]), m[2] == "summary") + "\n" + m[4], old)
     if new != old and not check:
         with open(path, "w", encoding="utf-8") as file:
             file.write(new)
