@@ -1,4 +1,4 @@
-"""The C library as ctypes sees it: structures and functions of include/convoy/convoy.h, nothing more."""
+"""The C library as ctypes sees it: structures and functions of include/convoy/convoy.h, nothing more. python/tests/test_header.py holds them to it."""
 
 import ctypes as ct
 import os
@@ -99,6 +99,8 @@ class PlanInfo(ct.Structure):
         ("deterministic", ct.c_int),
         ("error_bound_kind", ct.c_int),
         ("error_bound_factor", ct.c_double),
+        ("tile_h", ct.c_int),
+        ("tile_w", ct.c_int),
     ]
 
 
