@@ -5,6 +5,8 @@
 #   make test         everything this machine can test
 #   make check-style  format, include law, static analysis
 #   make install      into PREFIX (default /usr/local)
+#   make package      a Debian package in build/
+#   make reference    the header's reference in build/reference/html (needs doxygen)
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
@@ -14,7 +16,7 @@ CUDA ?= $(if $(wildcard /dev/nvidiactl),AUTO,OFF)
 DEMO ?= --exclude=onednn
 CONFIGURE = cmake --preset release -DCONVOY_CUDA=$(CUDA) -DCMAKE_INSTALL_PREFIX=$(PREFIX) --log-level=WARNING
 
-.PHONY: all demo test check-style format install clean
+.PHONY: all demo test check-style format install package reference clean
 
 all:
 	@tools/setup.sh build
@@ -43,6 +45,13 @@ format:
 
 install: all
 	cmake --install build
+
+package: all
+	cd build && cpack
+
+reference:
+	$(CONFIGURE)
+	cmake --build build --target reference
 
 clean:
 	rm -rf build build-*

@@ -35,6 +35,8 @@ if [ "$1" = ci ]; then
     tool clang clang
     tool clang-format-14 clang-format-14
     tool cppcheck cppcheck
+    tool doxygen doxygen
+    tool dpkg-shlibdeps dpkg-dev
     python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || missing="$missing python3-venv"
     [ -n "$(find /usr/lib/llvm*/lib /usr/lib/clang -name 'libclang_rt.fuzzer-x86_64.a' 2>/dev/null | head -1)" ] ||
         missing="$missing libclang-rt-14-dev"
