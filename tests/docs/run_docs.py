@@ -18,6 +18,7 @@ PROGRAMS = ("convoy", "build/bin/convoy", "make", "cmake", "ctest", "cpack", "pi
 ELSEWHERE = {
     "convoy COMMAND": "the synopsis",
     "make": ".ci/run does what these do",
+    "sudo make install": "the test consumer installs",
     "cmake --preset": ".ci/run",
     "cmake -B build -DCONVOY_PEERS=ON": "the test bench.peers where the libraries are",
     "cpack": "the test docs.package",
