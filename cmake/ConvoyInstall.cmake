@@ -1,12 +1,17 @@
 # Installation: library, header, command, suites, and the files that find_package and pkg-config read.
 include(CMakePackageConfigHelpers)
 
-# A wheel carries one file: the library beside the package's modules, under a name without a version.
+# A wheel carries the library beside the package's modules, under a name without a version.
 if(DEFINED SKBUILD)
     set_property(TARGET convoy PROPERTY VERSION)
     set_property(TARGET convoy PROPERTY SOVERSION)
     set_property(TARGET convoy PROPERTY NO_SONAME ON)
     install(TARGETS convoy LIBRARY DESTINATION convoy COMPONENT python)
+    # the leaderboard file is composed of the kernels' own sources
+    foreach(part chain engines/cuda_fft gpu match)
+        install(DIRECTORY src/${part}/ DESTINATION convoy/leaderboard/kernels/${part} COMPONENT python
+                FILES_MATCHING PATTERN "*.cu" PATTERN "*.cuh" PATTERN "*.h" PATTERN "spectral_*.c")
+    endforeach()
     return()
 endif()
 

@@ -23,7 +23,7 @@ LAW = {
     "src/engines": ["src/core", "src/platform", "src/simd", "src/fft", "src/chain", "src/gpu"],
     "src/wiring.c": ["src/"],
     "cli": [],
-    "python": [],
+    "python": ["src/chain", "src/engines/cuda_fft", "src/match", "src/gpu"],  # the leaderboard file is composed of kernels
     "examples": [],
     "bench": [],
     "tests/conv": [],

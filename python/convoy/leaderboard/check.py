@@ -9,6 +9,7 @@ of the mean, after 100 repeats, or after 10 s of GPU time.
 import importlib.util
 import json
 import math
+import secrets
 import sys
 import time
 
@@ -72,14 +73,16 @@ def run_case(torch, custom_kernel, case, seed, timed, flush):
     return {"problem": str(case), "misses": misses, "worst_excess": worst, "repeats": n, "mean_ms": mean, "relative_error": error}
 
 
-def check(path, seed=1234, only_tests=False, out=sys.stdout):
-    """Runs all cases and prints a JSON line each. Returns 0 when every one passed."""
+def check(path, seed=None, only_tests=False, out=sys.stdout):
+    """Runs all cases and prints a JSON line each; seed: of the first draw, by default another one each time. Returns 0 when all
+    passed."""
     import torch
 
     if not torch.cuda.is_available():
         raise SystemExit("no CUDA GPU here: the check runs on one")
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     torch.backends.cudnn.deterministic = True
+    seed = secrets.randbelow(1 << 40) if seed is None else seed
     custom_kernel, start = load(path)
     flush = torch.empty(64 << 20, dtype=torch.int32, device="cuda")
     failed = 0
@@ -92,5 +95,5 @@ def check(path, seed=1234, only_tests=False, out=sys.stdout):
             line["kind"] = "benchmark" if timed else "test"
             failed += line["misses"] > 0
             print(json.dumps(line), file=out, flush=True)
-    print(json.dumps({"device": torch.cuda.get_device_name(), "failed_cases": failed}), file=out, flush=True)
+    print(json.dumps({"device": torch.cuda.get_device_name(), "torch": torch.__version__, "failed_cases": failed}), file=out, flush=True)
     return 1 if failed else 0

@@ -15,7 +15,7 @@ int cv_spectral_prepare(const cv_spectral_plan *plan, const float *weight, void 
 {
     cv_spectral g = plan->g;
     g.weight = weight;
-    g.wf = prepared;
+    g.wf = (float *)prepared;
     g.wflag = (uint8_t *)prepared + plan->weights_flags_at;
     g.k0 = g.wk0 = 0;
     g.nk = g.wrows = g.k;
@@ -53,7 +53,7 @@ int cv_spectral_run(const cv_spectral_plan *plan, const float *x, const float *w
 {
     cv_spectral g = plan->g;
     const int many = plan->groups > 1;
-    char *at = workspace;
+    char *at = (char *)workspace;
     g.x = x, g.weight = weight, g.bias = bias, g.y = y;
     g.xf = (float *)at, at += plan->xf_bytes;
     g.yf = (float *)at, at += plan->yf_bytes;
