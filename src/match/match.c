@@ -1,6 +1,9 @@
 /* Composing a plan for the match contract: planning, memory, and the order of the steps. See match.h. */
 #include "core/services.h"
 #include "match.h"
+#if CV_WITH_CUDA
+#include "gpu_plan.h"
+#endif
 
 #include <math.h>
 #include <stdio.h>
@@ -84,8 +87,10 @@ static const char *refuse(const cv_request *q, const cv_engine *e, char reason[C
     if (!(e->traits & CV_IS_TRANSFORM) || (e->traits & CV_IS_VENDOR))
         return "it keeps neither the exact contract nor a transform's bound that the match contract can be composed "
                "from";
-    if (e->device != CONVOY_CPU)
-        return "the match contract is composed on the CPU only in this version";
+#if CV_WITH_CUDA
+    if (e->device == CONVOY_CUDA)
+        return cv_match_gpu_table.refuse(q, e, reason);
+#endif
     const cv_request inner = inner_request(q, 1);
     char words[CV_REASON_BYTES];
     const char *declined = e->refuse(&inner, words); /* a constant, or text in words */
@@ -244,12 +249,48 @@ static convoy_status execute(const void *state, const cv_exec *run)
     return CONVOY_OK;
 }
 
+/* Requests on a GPU go to the composition for CUDA engines. A state of either kind begins with its request. */
+#if CV_WITH_CUDA
+static int on_gpu(const cv_request *q) { return q->machine->device == CONVOY_CUDA; }
+#define CV_DISPATCH(request, call, cpu) (on_gpu(request) ? cv_match_gpu_table.call : cpu)
+#else
+#define CV_DISPATCH(request, call, cpu) (cpu)
+#endif
+
+static int any_candidates(const cv_request *q, const cv_engine *e, cv_candidate *list, int capacity)
+{
+    return CV_DISPATCH(q, candidates, candidates)(q, e, list, capacity);
+}
+
+static double any_estimate(const cv_request *q, const cv_engine *e, const cv_candidate *candidate, size_t *bytes)
+{
+    return CV_DISPATCH(q, estimate, estimate)(q, e, candidate, bytes);
+}
+
+static convoy_status any_create(const cv_request *q, const cv_engine *e, const cv_candidate *candidate, void **state,
+                                cv_needs *needs)
+{
+    return CV_DISPATCH(q, create, create)(q, e, candidate, state, needs);
+}
+
+static void any_destroy(void *state) { CV_DISPATCH((cv_request *)state, destroy, destroy)(state); }
+
+static convoy_status any_prepare(const void *state, const float *w, void *weights, void *scratch, void *stream)
+{
+    return CV_DISPATCH((const cv_request *)state, prepare, prepare)(state, w, weights, scratch, stream);
+}
+
+static convoy_status any_execute(const void *state, const cv_exec *run)
+{
+    return CV_DISPATCH((const cv_request *)state, execute, execute)(state, run);
+}
+
 const cv_match cv_match_table = {
     .refuse = refuse,
-    .candidates = candidates,
-    .estimate = estimate,
-    .create = create,
-    .destroy = destroy,
-    .prepare = prepare,
-    .execute = execute,
+    .candidates = any_candidates,
+    .estimate = any_estimate,
+    .create = any_create,
+    .destroy = any_destroy,
+    .prepare = any_prepare,
+    .execute = any_execute,
 };
