@@ -31,6 +31,12 @@ configure_package_config_file(cmake/convoy-config.cmake.in ${PROJECT_BINARY_DIR}
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/convoy-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/convoy-config.cmake ${PROJECT_BINARY_DIR}/convoy-config-version.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/convoy)
+# A shared library brings its own needs along, an archive does not.
+if(CONVOY_SHARED)
+    set(CONVOY_PC_PRIVATE " -lm -ldl -pthread")
+else()
+    set(CONVOY_PC_PUBLIC " -lm -ldl -pthread${CONVOY_PC_CUDA}")
+endif()
 configure_file(cmake/convoy.pc.in ${PROJECT_BINARY_DIR}/convoy.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/convoy.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 if(TARGET convoy_cli)
