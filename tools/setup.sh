@@ -25,6 +25,10 @@ if [ "$1" != build ]; then
     tool pkg-config pkg-config
     tool python3 python3
     tool nm binutils
+    for python in ${CONVOY_PYTHON:-} python3 /usr/bin/python3 none; do
+        "$python" -c 'import numpy, pytest, scipy' >/dev/null 2>&1 && break
+    done
+    [ "$python" != none ] || missing="$missing python3-numpy python3-scipy python3-pytest"
     echo '#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>

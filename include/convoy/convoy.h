@@ -173,7 +173,8 @@ typedef enum convoy_math {
 } convoy_math;
 
 typedef enum convoy_effort {
-    CONVOY_ESTIMATE = 0, /* wisdom if it knows the problem, else the cost model: no timing, under a millisecond */
+    CONVOY_ESTIMATE = 0, /* wisdom if it knows the problem, else the cost model: no timing, under a millisecond (but a
+                            vendor library may take tens to describe a large shape when it is first asked) */
     CONVOY_MEASURE = 1   /* wisdom if it knows the problem, else time the best few candidates and remember */
 } convoy_effort;
 
@@ -298,12 +299,13 @@ CONVOY_API size_t convoy_weights_bytes(const convoy_weights *weights);
 
 /* ---- Execute ----------------------------------------------------------------------------------------------------- */
 
-/* Host pointers for a CPU plan, device pointers for a CUDA plan. x, w, bias, y need the alignment of a float. y must
- * not overlap anything else; x, w and bias are only read. Strided tensors: the pointer is element (0,0,0,0). */
+/* Host pointers for a CPU plan, device pointers for a CUDA plan. x, w, bias, y need the alignment of a float. y and the
+ * workspace must not overlap anything else (refused where the tensors are packed; strided ones may interleave); x, w and
+ * bias are only read. Strided tensors: the pointer is element (0,0,0,0). */
 typedef struct convoy_args {
     size_t struct_bytes; /* sizeof(convoy_args) */
     const float *x;
-    const float *w;                /* or NULL with weights */
+    const float *w;                /* with weights it is ignored, and may be NULL */
     const convoy_weights *weights; /* for a plan with prepared = 1, else NULL */
     const float *bias;             /* for a plan with bias = 1, else NULL */
     float *y;                      /* every element is written */

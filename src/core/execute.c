@@ -35,6 +35,44 @@ static convoy_status check_weights(const convoy_plan *plan, const convoy_weights
     return CONVOY_OK;
 }
 
+/* A tensor or workspace as the caller passed it. */
+typedef struct span {
+    const char *name;
+    const void *at;
+    size_t bytes;
+} span;
+
+static int meet(const span *a, const span *b)
+{
+    const uintptr_t i = (uintptr_t)a->at, j = (uintptr_t)b->at;
+    return a->at && b->at && a->bytes && b->bytes && (i < j ? j - i < a->bytes : i - j < b->bytes);
+}
+
+/* Alignment, and that nothing is written where something is read. Strided tensors may interleave with others in one
+ * block of memory, so only the workspace is held apart from them. */
+static convoy_status check_memory(const convoy_plan *plan, const convoy_args *a)
+{
+    const cv_request *q = &plan->request;
+    const convoy_problem *p = &q->p;
+    const size_t one = sizeof(float), packed = p->strided ? 0 : 1;
+    const span y = {"y", a->y, packed * one * (size_t)(p->n * p->k * q->P * q->Q)};
+    const span room = {"workspace", a->workspace, convoy_plan_workspace_bytes(plan)};
+    const span other[] = {{"x", a->x, packed * one * (size_t)(p->n * p->c * p->h * p->w)},
+                          {"w", q->prepared ? NULL : a->w, packed * one * (size_t)(p->k * q->cg * p->r * p->s)},
+                          {"bias", a->bias, one * (size_t)p->k},
+                          y};
+    for (int i = 0; i < 4; ++i) {
+        if ((uintptr_t)other[i].at % sizeof(float))
+            return cv_fail(CONVOY_INVALID, "args.%s is at an address that is no multiple of 4: expected floats",
+                           other[i].name);
+        if (i < 3 && meet(&y, &other[i]))
+            return cv_fail(CONVOY_INVALID, "args.y overlaps args.%s: expected memory of its own", other[i].name);
+        if (meet(&room, &other[i]))
+            return cv_fail(CONVOY_INVALID, "args.workspace overlaps args.%s: expected memory of its own", other[i].name);
+    }
+    return CONVOY_OK;
+}
+
 static convoy_status check_args(const convoy_plan *plan, const convoy_args *a)
 {
     const cv_request *q = &plan->request;
@@ -60,10 +98,13 @@ static convoy_status check_args(const convoy_plan *plan, const convoy_args *a)
     if (!q->prepared && !a->w)
         return missing("w", "the weights");
     const size_t bytes = convoy_plan_workspace_bytes(plan);
-    if (bytes && (!a->workspace || a->workspace_bytes < bytes))
-        return cv_fail(CONVOY_INVALID, "args.workspace has %zu bytes: expected at least %zu",
-                       a->workspace ? a->workspace_bytes : (size_t)0, bytes);
-    return q->prepared ? check_weights(plan, a->weights) : CONVOY_OK;
+    if (bytes && !a->workspace)
+        return cv_fail(CONVOY_INVALID, "args.workspace is NULL: expected at least %zu bytes", bytes);
+    if (bytes && a->workspace_bytes < bytes)
+        return cv_fail(CONVOY_INVALID, "args.workspace has %zu bytes: expected at least %zu", a->workspace_bytes,
+                       bytes);
+    const convoy_status status = check_memory(plan, a);
+    return status == CONVOY_OK && q->prepared ? check_weights(plan, a->weights) : status;
 }
 
 static convoy_status run(const convoy_plan *plan, const convoy_args *a, cv_phases *phases)

@@ -286,9 +286,16 @@ static void execute_arguments(void **state)
     REFUSED(with, bias, NULL, "args.bias is NULL");
     REFUSED(with, bias, c.w, "args.weights is NULL");
     if (bytes) {
-        REFUSED(plan, workspace, NULL, "args.workspace has 0 bytes");
+        REFUSED(plan, workspace, NULL, "args.workspace is NULL");
         REFUSED(plan, workspace_bytes, bytes - 1, "args.workspace has");
     }
+    REFUSED(plan, x, (const float *)(const void *)((const char *)c.x + 1), "args.x is at an address");
+    REFUSED(plan, y, (float *)(void *)((char *)c.y + 2), "args.y is at an address");
+    REFUSED(plan, y, (float *)c.x, "args.y overlaps args.x");
+    REFUSED(plan, y, (float *)c.x + 2 * 9 * 9 - 1, "args.y overlaps args.x");
+    REFUSED(plan, y, (float *)c.w, "args.y overlaps args.w");
+    if (bytes)
+        REFUSED(plan, workspace, c.y, "args.workspace overlaps args.y");
     assert_int_equal(convoy_execute(NULL, &good), CONVOY_INVALID);
     assert_int_equal(convoy_execute(plan, NULL), CONVOY_INVALID);
     assert_int_equal(convoy_weights_create(plan, c.w, NULL, &none), CONVOY_INVALID);
