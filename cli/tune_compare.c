@@ -97,6 +97,22 @@ static int final_pass(const struct cli_options *o, convoy_context *context, cons
     return CLI_OK;
 }
 
+/* All that was timed: what a change of the cost model can be judged by without timing again. */
+static void list_timed(cJSON *line, const struct field *f)
+{
+    cJSON *all = cJSON_AddArrayToObject(line, "all");
+    for (int i = 0; i < f->count; i++) {
+        const struct entry *e = &f->list[i];
+        if (e->seconds <= 0)
+            continue;
+        cJSON *one = cJSON_CreateObject();
+        cJSON_AddStringToObject(one, "choice", e->name);
+        json_real(one, "predicted_ms", 1e3 * e->predicted_s);
+        json_real(one, "ms", 1e3 * e->seconds);
+        cJSON_AddItemToArray(all, one);
+    }
+}
+
 static int print(const struct cli_options *o, const struct cli_problem *p, const struct field *f,
                  const struct entry *best, int timed)
 {
@@ -119,6 +135,7 @@ static int print(const struct cli_options *o, const struct cli_problem *p, const
     json_real(line, "ratio", ratio);
     cJSON_AddNumberToObject(line, "timed", timed);
     cJSON_AddNumberToObject(line, "choices", f->count);
+    list_timed(line, f);
     return json_line(line);
 }
 

@@ -8,55 +8,83 @@
  * and 3*BLOCK broadcasts, which are memory operands, for 3*BLOCK multiply-adds.
  *
  * A bin's values lie far apart, as a column's bins are together for the transforms. Rows are packed BLOCK at a time to
- * [c][re, im, re + im of the rows], up to ROWS rows (for L2). Vectors are read where they are: the DEPTH pairs of lines
- * of a group fit L1, over whose sets the odd column length spreads them, and serve all blocks of rows (packing them too
- * cost 4 %). Working on bin v asks for bin v + 1, which lies next to it. Traffic: rows, vectors and results once. */
+ * panels [v][block][c][re, im, re + im of the block's rows]. Vectors are read where they are: up to CV_FFT_DEPTH pairs
+ * of lines of a group fit L1, over whose sets the odd column length spreads them, and serve all blocks of rows (packing
+ * them too cost 4 %). Working on bin v asks for bin v + 1, which lies next to it.
+ *
+ * Packing and multiplying are apart, a column of bins each, so that the caller keeps panels or vectors in cache and
+ * decides what comes again. Traffic of a multiplication: panels, vectors and results once; results twice when they are
+ * added to. */
 #include "tile.h"
 #include "simd/simd.h"
 
-enum { BLOCK = VL >= 2 ? VL / 2 : 1, LINE = 3 * BLOCK, DEPTH = 160, ROWS = 128, PANEL = (DEPTH + VL) * LINE };
+enum { BLOCK = VL >= 2 ? VL / 2 : 1, LINE = 3 * BLOCK };
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* Values i..i+n-1 (n <= VL) of the rows' flat order, at one bin. imaginary: 0 or VL. */
-static inline vf flat_load(const float *bin, int64_t column, int64_t i, int n)
+/* n <= VL values from a lane on; what the vector at bin does not hold, the next lane group's does. */
+static inline vf flat_load(const float *bin, int64_t column, int lane, int n)
 {
-    const int lane = (int)(i % VL), left = VL - lane;
-    const float *at = bin + i / VL * column + lane;
+    const int left = VL - lane;
     if (lane == 0 && n == VL)
-        return vf_load(at);
-    const vf head = vf_load_n(at, n < left ? n : left);
-    return n <= left ? head : vf_add(head, vf_load_between(at + (column - VL), left, n));
+        return vf_load(bin);
+    const vf head = vf_load_n(bin + lane, n < left ? n : left);
+    return n <= left ? head : vf_add(head, vf_load_between(bin + lane + (column - VL), left, n));
 }
 
-/* Rows n0..n0+count-1, columns c0..c0+depth-1, to panel; bin is the bin's first vector. */
-static void pack_rows(const cv_fft_product *f, const float *bin, int64_t column, int64_t n0, int count, int64_t c0,
-                      int64_t depth, float *panel)
+static int64_t blocks_of(int64_t rows) { return (rows + BLOCK - 1) / BLOCK; }
+static int64_t panel_floats(int64_t depth) { return (depth + VL - 1) / VL * VL * LINE; }
+/* Blocks are of nearly equal size: 50 rows go as 8,7,7,7,7,7,7. */
+static int64_t block_from(int64_t rows, int64_t blocks, int64_t b) { return rows * b / blocks; }
+
+/* VL channels of a block of rows at one bin. at: the rows' first values' vector, lane: and lane there. */
+static inline void pack_square(const float *const *at, const int *lane, int count, int n, int64_t column, float *panel)
 {
-    for (int64_t c = 0; c < depth; c += VL) {
-        const int n = (int)least(VL, depth - c);
-        vf m[2 * BLOCK];
-        for (int j = 0; j < BLOCK; j++) {
-            const int64_t i = f->row_first + (n0 + j) * f->row_pitch + c0 + c;
-            const int there = j < count;
-            m[j] = there ? flat_load(bin, column, i, n) : vf_zero();
-            m[BLOCK + j] = there ? flat_load(bin + VL, column, i, n) : vf_zero();
-            if (there) {
-                vf_prefetch_l2(bin + i / VL * column + 2 * VL);
-                vf_prefetch_l2(bin + i / VL * column + 3 * VL);
+    vf m[2 * BLOCK];
+    for (int j = 0; j < BLOCK; j++) {
+        const int there = j < count;
+        m[j] = there ? flat_load(at[j], column, lane[j], n) : vf_zero();
+        m[BLOCK + j] = there ? flat_load(at[j] + VL, column, lane[j], n) : vf_zero();
+        if (there) {
+            vf_prefetch_l2(at[j] + 2 * VL);
+            vf_prefetch_l2(at[j] + 3 * VL);
+        }
+    }
+#if VL == 1
+    panel[0] = m[0];
+    panel[1] = m[1];
+    panel[2] = m[0] + m[1];
+#else
+    vf_transpose(m);
+    for (int i = 0; i < VL; i++) {
+        vf_store(panel + i * LINE, m[i]);
+        vf_fold_store(panel + i * LINE + VL, m[i]);
+    }
+#endif
+}
+
+void CV_ISA_NAME(cv_fft_pack)(const cv_fft_product *f, int u, int v0, int v1, float *panels);
+void CV_ISA_NAME(cv_fft_pack)(const cv_fft_product *f, int u, int v0, int v1, float *panels)
+{
+    const int64_t column = cv_fft_column_floats(f->tile, VL), blocks = blocks_of(f->rows);
+    const float *bins = f->row + u * f->row_step + v0 * 2 * VL;
+    for (int64_t b = 0; b < blocks; b++) {
+        const int64_t from = block_from(f->rows, blocks, b), count = block_from(f->rows, blocks, b + 1) - from;
+        for (int64_t c = 0; c < f->depth; c += VL) {
+            const float *at[BLOCK];
+            int lane[BLOCK];
+            for (int64_t j = 0; j < BLOCK; j++) {
+                const int64_t i = f->row_first + (from + (j < count ? j : 0)) * f->row_pitch + c;
+                at[j] = bins + i / VL * column;
+                lane[j] = (int)(i % VL);
+            }
+            float *panel = panels + b * panel_floats(f->depth) + c * LINE;
+            for (int v = v0; v < v1; v++, panel += blocks * panel_floats(f->depth)) {
+                pack_square(at, lane, (int)count, (int)least(VL, f->depth - c), column, panel);
+                for (int j = 0; j < BLOCK; j++)
+                    at[j] += 2 * VL;
             }
         }
-#if VL == 1
-        panel[c * LINE] = m[0];
-        panel[c * LINE + 1] = m[1];
-        panel[c * LINE + 2] = m[0] + m[1];
-#else
-        vf_transpose(m);
-        for (int i = 0; i < VL; i++) {
-            vf_store(panel + (c + i) * LINE, m[i]);
-            vf_fold_store(panel + (c + i) * LINE + VL, m[i]);
-        }
-#endif
     }
 }
 
@@ -118,45 +146,29 @@ static const product_fn product_of[BLOCK] = {
 #endif
 };
 
-size_t CV_ISA_NAME(cv_fft_product_floats)(void);
-size_t CV_ISA_NAME(cv_fft_product_floats)(void) { return (size_t)((ROWS + BLOCK - 1) / BLOCK * PANEL); }
-
-/* One bin, columns c..c+depth-1, rows n0..n1-1, which go in blocks of nearly equal size: 50 rows as 8,7,7,7,7,7,7. */
-static void product_part(const cv_fft_product *f, int64_t n0, int64_t n1, int64_t c, int64_t depth, int64_t column,
-                         const float *row, const float *vector, float *out, float *panels)
+size_t CV_ISA_NAME(cv_fft_panel_floats)(int64_t rows, int64_t depth);
+size_t CV_ISA_NAME(cv_fft_panel_floats)(int64_t rows, int64_t depth)
 {
-    const int64_t blocks = (n1 - n0 + BLOCK - 1) / BLOCK, pitch = f->groups * column;
-    for (int64_t b = 0; b < blocks; b++) {
-        const int64_t from = n0 + (n1 - n0) * b / blocks, to = n0 + (n1 - n0) * (b + 1) / blocks;
-        pack_rows(f, row, column, from, (int)(to - from), c, depth, panels + b * PANEL);
-    }
-    for (int64_t g = 0; g < f->groups; g++) {
-        const float *from_c = vector + (g * f->vector_pitch + c) * column;
-        for (int64_t i = 0; i < depth; i++) {
-            vf_prefetch_l2(from_c + i * column + 2 * VL);
-            vf_prefetch_l2(from_c + i * column + 3 * VL);
-        }
-        for (int64_t b = 0; b < blocks; b++) {
-            const int64_t from = n0 + (n1 - n0) * b / blocks, to = n0 + (n1 - n0) * (b + 1) / blocks;
-            product_of[to - from - 1](panels + b * PANEL, from_c, column, depth, out + from * pitch + g * column, pitch,
-                                      f->more || c > 0);
-        }
-    }
+    return (size_t)(blocks_of(rows) * panel_floats(depth));
 }
 
-void CV_ISA_NAME(cv_fft_product)(const cv_fft_product *f, int u, int v0, int v1, float *scratch);
-void CV_ISA_NAME(cv_fft_product)(const cv_fft_product *f, int u, int v0, int v1, float *scratch)
+void CV_ISA_NAME(cv_fft_multiply)(const cv_fft_product *f, int u, int v0, int v1, const float *panels);
+void CV_ISA_NAME(cv_fft_multiply)(const cv_fft_product *f, int u, int v0, int v1, const float *panels)
 {
-    const int64_t column = cv_fft_column_floats(f->tile, VL);
-    const int64_t parts = (f->depth + DEPTH - 1) / DEPTH, chunks = (f->rows + ROWS - 1) / ROWS;
-    for (int v = v0; v < v1; v++) {
-        const float *row = f->row + u * f->row_step + v * 2 * VL, *vector = f->vector + u * f->vector_step + v * 2 * VL;
-        float *out = f->out + u * f->out_step + v * 2 * VL;
-        for (int64_t i = 0; i < chunks; i++)
-            for (int64_t j = 0; j < parts; j++) {
-                const int64_t c0 = f->depth * j / parts, c1 = f->depth * (j + 1) / parts;
-                product_part(f, f->rows * i / chunks, f->rows * (i + 1) / chunks, c0, c1 - c0, column, row, vector, out,
-                             scratch);
+    const int64_t column = cv_fft_column_floats(f->tile, VL), blocks = blocks_of(f->rows),
+                  pitch = f->out_pitch * column;
+    for (int v = v0; v < v1; v++, panels += blocks * panel_floats(f->depth))
+        for (int64_t g = 0; g < f->groups; g++) {
+            const float *vector = f->vector + u * f->vector_step + v * 2 * VL + g * f->vector_pitch * column;
+            float *out = f->out + u * f->out_step + v * 2 * VL + g * column;
+            for (int64_t i = 0; i < f->depth; i++) {
+                vf_prefetch_l2(vector + i * column + 2 * VL);
+                vf_prefetch_l2(vector + i * column + 3 * VL);
             }
-    }
+            for (int64_t b = 0; b < blocks; b++) {
+                const int64_t from = block_from(f->rows, blocks, b), to = block_from(f->rows, blocks, b + 1);
+                product_of[to - from - 1](panels + b * panel_floats(f->depth), vector, column, f->depth,
+                                          out + from * pitch, pitch, f->more);
+            }
+        }
 }

@@ -161,6 +161,38 @@ static void columns_forward(const cv_fft_tile *t, const float *half, int rows, i
         vf_stream_end();
 }
 
+static void columns_copy(const cv_fft_tile *t, const float *half, int rows, cv_fft_spectrum out)
+{
+    const ptrdiff_t pitch = half_pitch(t);
+    for (int u = 0; u < t->ux; u++) {
+        const float *from = half + (size_t)u * 2 * VL;
+        float *to = out.at + u * out.step;
+        for (int y = 0; y < rows; y++, from += pitch, to += 2 * VL) {
+            const vf re = vf_load(from), im = vf_load(from + VL);
+            if (out.stream) {
+                vf_stream(to, re);
+                vf_stream(to + VL, im);
+            } else {
+                vf_store(to, re);
+                vf_store(to + VL, im);
+            }
+        }
+    }
+    if (out.stream)
+        vf_stream_end();
+}
+
+static void columns_lines(const cv_fft_tile *t, const float *in, int rows, int64_t count, int conjugate, float *out,
+                          float *scratch)
+{
+    for (int64_t i = 0; i < count; i++) {
+        const cvec from = cvec_packed((float *)in + i * rows * 2 * VL);
+        const cvec to = cvec_packed(out + i * cv_fft_column_floats(t, VL));
+        line_forward(&t->column, conjugate ? cvec_swapped(from) : from, rows, conjugate ? cvec_swapped(to) : to,
+                     scratch);
+    }
+}
+
 static void columns_inverse(const cv_fft_tile *t, cv_fft_spectrum in, float *half, float *scratch)
 {
     for (int u = 0; u < t->ux; u++) {
@@ -308,18 +340,22 @@ static void columns_pointwise(const cv_fft_tile *t, const float *half, int rows,
     }
 }
 
-extern void CV_ISA_NAME(cv_fft_product)(const cv_fft_product *product, int u, int v0, int v1, float *scratch);
-extern size_t CV_ISA_NAME(cv_fft_product_floats)(void);
+extern size_t CV_ISA_NAME(cv_fft_panel_floats)(int64_t rows, int64_t depth);
+extern void CV_ISA_NAME(cv_fft_pack)(const cv_fft_product *product, int u, int v0, int v1, float *panels);
+extern void CV_ISA_NAME(cv_fft_multiply)(const cv_fft_product *product, int u, int v0, int v1, const float *panels);
 
 const cv_fft_kernels CV_ISA_NAME(cv_fft_kernels) = {
     .lanes = VL,
     .half_floats = half_floats,
     .line_floats = line_floats,
-    .product_floats = CV_ISA_NAME(cv_fft_product_floats),
+    .panel_floats = CV_ISA_NAME(cv_fft_panel_floats),
     .rows_forward = rows_forward,
     .columns_forward = columns_forward,
+    .columns_copy = columns_copy,
+    .columns_lines = columns_lines,
     .columns_inverse = columns_inverse,
     .rows_inverse = rows_inverse,
     .columns_pointwise = columns_pointwise,
-    .product = CV_ISA_NAME(cv_fft_product),
+    .pack = CV_ISA_NAME(cv_fft_pack),
+    .multiply = CV_ISA_NAME(cv_fft_multiply),
 };

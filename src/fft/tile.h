@@ -15,7 +15,7 @@
 
 #include <stdint.h>
 
-enum { CV_FFT_LANES = 16 }; /* the widest vector */
+enum { CV_FFT_LANES = 16, CV_FFT_DEPTH = 160 }; /* the widest vector; the most channels of a multiply */
 
 typedef struct cv_fft_tile {
     int ty, tx, ux;
@@ -77,10 +77,10 @@ static inline int64_t cv_fft_column_floats(const cv_fft_tile *tile, int lanes)
 
 /* Per bin: out[n][g] = sum over c < depth of row[n][c] * vector[g][c], complex; g is a group of VL lanes. All three are
  * lane groups as above, `step` from one u to the next: value (n, c) of the rows is lane i % VL of group i / VL with
- * i = row_first + n*row_pitch + c; vectors are groups g*vector_pitch + c; results groups n*groups + g. */
+ * i = row_first + n*row_pitch + c; vectors are groups g*vector_pitch + c; results groups n*out_pitch + g. */
 typedef struct cv_fft_product {
     const cv_fft_tile *tile;
-    int64_t rows, groups, depth, row_first, row_pitch, vector_pitch;
+    int64_t rows, groups, depth, row_first, row_pitch, vector_pitch, out_pitch;
     int more; /* add to what out holds */
     const float *row, *vector;
     float *out;
@@ -95,10 +95,10 @@ typedef struct cv_fft_kernels {
     int lanes; /* VL */
 
     /* Floats: of the half-spectrum that rows_forward fills (row y at pitch y: ux complex vectors), of line scratch, of
-     * product scratch. */
+     * one bin's panels. */
     size_t (*half_floats)(const cv_fft_tile *tile);
     size_t (*line_floats)(const cv_fft_tile *tile);
-    size_t (*product_floats)(void);
+    size_t (*panel_floats)(int64_t rows, int64_t depth);
 
     /* Transforms the rows of the lanes of load; conjugate: to the conjugates, and columns_* must be told the same. */
     void (*rows_forward)(const cv_fft_tile *tile, cv_fft_load *load, int conjugate, float *half, float *scratch);
@@ -107,13 +107,21 @@ typedef struct cv_fft_kernels {
     void (*columns_inverse)(const cv_fft_tile *tile, cv_fft_spectrum in, float *half, float *scratch);
     void (*rows_inverse)(const cv_fft_tile *tile, const float *half, const cv_fft_store *store, float *scratch);
 
+    /* The same in two steps: columns_copy puts half's columns, `rows` complex vectors each, to out (group after group
+     * without a gap); columns_lines transforms `count` groups' columns of one u from there to a spectrum at out. */
+    void (*columns_copy)(const cv_fft_tile *tile, const float *half, int rows, cv_fft_spectrum out);
+    void (*columns_lines)(const cv_fft_tile *tile, const float *in, int rows, int64_t count, int conjugate, float *out,
+                          float *scratch);
+
     /* half (of x, `rows` rows) -> columns, times factor, inverse columns -> out, which may be half itself. LANEWISE:
      * factor is [bin][2][VL]; SHARED: [bin][2]; ROWS: a conjugate half-spectrum of factor_rows rows. */
     void (*columns_pointwise)(const cv_fft_tile *tile, const float *half, int rows, cv_fft_factor kind,
                               const float *factor, int factor_rows, float *out, float *scratch);
 
-    /* Bins (u, v) for v0 <= v < v1. */
-    void (*product)(const cv_fft_product *product, int u, int v0, int v1, float *scratch);
+    /* Bins (u, v) for v0 <= v < v1: the rows to panels, one bin's after the other's; panels times vectors. depth is at
+     * most CV_FFT_DEPTH. */
+    void (*pack)(const cv_fft_product *product, int u, int v0, int v1, float *panels);
+    void (*multiply)(const cv_fft_product *product, int u, int v0, int v1, const float *panels);
 } cv_fft_kernels;
 
 extern const cv_fft_kernels cv_fft_kernels_scalar, cv_fft_kernels_avx2, cv_fft_kernels_avx512;

@@ -64,9 +64,34 @@ static void model_name(char *model, size_t bytes)
 #endif
 }
 
-static size_t cache_bytes(int name, size_t fallback)
+/* The data or unified cache of a level by CPUID's own list (Intel: leaf 4, AMD: 0x8000001D); 0 when it has none. */
+static size_t listed_cache_bytes(unsigned level)
 {
-    long v = sysconf(name);
+#if CV_X86
+    unsigned a, b, c, d, leaf = 4;
+    if (__get_cpuid(0x80000001u, &a, &b, &c, &d) && c >> 22 & 1)
+        leaf = 0x8000001Du;
+    for (unsigned i = 0; i < 16 && __get_cpuid_count(leaf, i, &a, &b, &c, &d); i++) {
+        const unsigned kind = a & 31;
+        if (kind == 0)
+            break;
+        if (kind != 2 && (a >> 5 & 7) == level)
+            return (size_t)((b >> 22) + 1) * ((b >> 12 & 1023) + 1) * ((b & 4095) + 1) * ((size_t)c + 1);
+    }
+#else
+    (void)level;
+#endif
+    return 0;
+}
+
+/* The C library's answer comes second: on AMD it has been the L3 of all complexes of a socket together, of which a core
+ * reaches one. */
+static size_t cache_bytes(unsigned level, int name, size_t fallback)
+{
+    const size_t listed = listed_cache_bytes(level);
+    if (listed > 0)
+        return listed;
+    const long v = sysconf(name);
     return v > 0 ? (size_t)v : fallback;
 }
 
@@ -82,9 +107,9 @@ void cv_cpu_detect(cv_cpu *cpu)
         long online = sysconf(_SC_NPROCESSORS_ONLN);
         cpu->cores = online > 0 ? (int)online : 1;
     }
-    cpu->l1_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, 32u << 10);
-    cpu->l2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE, 1u << 20);
-    cpu->l3_bytes = cache_bytes(_SC_LEVEL3_CACHE_SIZE, 16u << 20);
+    cpu->l1_bytes = cache_bytes(1, _SC_LEVEL1_DCACHE_SIZE, 32u << 10);
+    cpu->l2_bytes = cache_bytes(2, _SC_LEVEL2_CACHE_SIZE, 1u << 20);
+    cpu->l3_bytes = cache_bytes(3, _SC_LEVEL3_CACHE_SIZE, 16u << 20);
 }
 
 void cv_fpenv_enter(cv_fpenv *saved)

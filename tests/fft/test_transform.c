@@ -166,6 +166,16 @@ static void check_back(const cv_fft_kernels *k, bench *b)
     free(y);
 }
 
+static void columns_in_two_steps(const cv_fft_kernels *k, bench *b, int conjugate, cv_fft_spectrum out)
+{
+    const cv_fft_spectrum kept = {NULL, (int64_t)b->load.rows * 2 * k->lanes, out.stream};
+    float *columns = floats((size_t)(b->tile.ux * kept.step));
+    k->columns_copy(&b->tile, b->half, b->load.rows, (cv_fft_spectrum){columns, kept.step, kept.stream});
+    for (int u = 0; u < b->tile.ux; u++)
+        k->columns_lines(&b->tile, columns + u * kept.step, b->load.rows, 1, conjugate, out.at + u * out.step, b->line);
+    free(columns);
+}
+
 static void transform_sizes(const cv_fft_kernels *k)
 {
     for (int n = 2; n <= CV_FFT_MAX; n++) {
@@ -177,7 +187,10 @@ static void transform_sizes(const cv_fft_kernels *k)
             const int conjugate = draw(0, 1), lane = draw(0, k->lanes - 1);
             const cv_fft_spectrum out = {b.spectrum, cv_fft_column_floats(&b.tile, k->lanes), draw(0, 1)};
             k->rows_forward(&b.tile, &b.load, conjugate, b.half, b.line);
-            k->columns_forward(&b.tile, b.half, b.load.rows, conjugate, out, b.line);
+            if (draw(0, 1))
+                k->columns_forward(&b.tile, b.half, b.load.rows, conjugate, out, b.line);
+            else
+                columns_in_two_steps(k, &b, conjugate, out);
             check_bins(k, &b, lane, conjugate);
             if (!conjugate)
                 check_back(k, &b);
@@ -234,22 +247,24 @@ static void product_sizes(const cv_fft_kernels *k)
         cv_fft_product f = {.tile = &tile,
                             .rows = round % 20 == 0 ? draw(120, 300) : draw(1, 40),
                             .groups = draw(1, 3),
-                            .depth = round % 10 == 1 ? draw(161, 400) : draw(1, 50),
+                            .depth = round % 10 == 1 ? draw(100, CV_FFT_DEPTH) : draw(1, 50),
                             .row_first = draw(0, 20)};
-        f.row_pitch = f.depth + draw(0, 5), f.vector_pitch = f.depth + draw(0, 5);
+        f.row_pitch = f.depth + draw(0, 5), f.vector_pitch = f.depth + draw(0, 5), f.out_pitch = f.groups;
         const int64_t flat = f.row_first + f.rows * f.row_pitch + vl, vectors = f.groups * f.vector_pitch;
         f.row_step = (flat + vl - 1) / vl * column, f.vector_step = vectors * column;
         f.out_step = f.rows * f.groups * column;
         float *row = floats((size_t)(3 * f.row_step)), *vector = floats((size_t)(3 * f.vector_step));
-        float *out = floats((size_t)(3 * f.out_step)), *scratch = floats(k->product_floats());
+        float *out = floats((size_t)(3 * f.out_step)),
+              *panels = floats((size_t)tile.ty * k->panel_floats(f.rows, f.depth));
         for (int64_t i = 0; i < 3 * f.row_step; i++)
             row[i] = draw_float();
         for (int64_t i = 0; i < 3 * f.vector_step; i++)
             vector[i] = draw_float();
         f.row = row, f.vector = vector, f.out = out;
-        k->product(&f, 1, 1, tile.ty, scratch);
+        k->pack(&f, 1, 1, tile.ty, panels);
+        k->multiply(&f, 1, 1, tile.ty, panels);
         f.more = 1;
-        k->product(&f, 1, 1, tile.ty, scratch); /* and once more on top */
+        k->multiply(&f, 1, 1, tile.ty, panels); /* and once more on top */
         for (int check = 0; check < 200; check++) {
             const int64_t n = draw(0, (int)f.rows - 1), g = draw(0, (int)f.groups - 1), l = draw(0, (int)vl - 1);
             const int v = draw(1, tile.ty - 1);
@@ -272,7 +287,7 @@ static void product_sizes(const cv_fft_kernels *k)
         free(row);
         free(vector);
         free(out);
-        free(scratch);
+        free(panels);
     }
 }
 

@@ -1,6 +1,8 @@
 /* Which tiles to consider, and what they will cost. */
 #include "fft.h"
 
+#include <math.h>
+
 enum { SIDES = 20, KEPT = 64 };
 
 static double least(double a, double b) { return a < b ? a : b; }
@@ -15,7 +17,8 @@ enum {
     LANE = 90,   /* finding where one lane's data lie */
     CALL = 60,   /* a register tile of the product, beside its steps */
     PACK = 170,  /* packing half a block of rows by VL channels */
-    MISS = 5     /* a cache line of spectra */
+    MISS = 5,    /* a cache line from memory */
+    NEAR = 1     /* a cache line from L2 or L3 while there is other work */
 };
 
 static double at_least(double a, double b) { return a > b ? a : b; }
@@ -36,20 +39,27 @@ static double spill_slots(const cv_request *r, const cv_fft_shape *s, double hal
     return halves * bytes > (double)r->machine->cpu.l2_bytes * 0.9 ? bytes / 64 * 4 : 0;
 }
 
-static double product_slots(const cv_request *r, const cv_fft_shape *s)
+/* Products and w's columns, over all chunks: see bins.c. */
+static double bins_slots(const cv_request *r, const cv_fft_shape *s)
 {
     const int by_k = s->way == CV_FFT_LANES_K;
-    const double vl = s->lanes, block = vl >= 2 ? vl / 2 : 1, depth = (double)s->depth, parts = over(r->cg, s->depth);
-    const int64_t t_chunks = (s->tiles + s->tile_chunk - 1) / s->tile_chunk,
-                  k_chunks = (r->kg + s->k_chunk - 1) / s->k_chunk;
-    const double rows = by_k ? (double)s->tiles / (double)t_chunks : (double)r->kg / (double)k_chunks;
-    const int64_t lanes = by_k ? s->k_chunk : s->tile_chunk;
-    const double blocks = (double)(int64_t)((rows + block - 1) / block), groups = over(lanes, s->lanes);
-    const double calls = blocks * groups, each = at_least(3 * rows / blocks, 9);
-    const double pack = blocks * over(s->depth, s->lanes) * PACK;
-    const double lines = 2 * (rows * depth / vl + groups * depth + rows * groups * (parts > 1 ? 2 : 1));
-    return (double)s->tile.bins * (double)(t_chunks * k_chunks) * parts *
-           (calls * (depth * each + CALL) + pack + lines * MISS + 100);
+    const double vl = s->lanes, block = vl >= 2 ? vl / 2 : 1, cg = (double)r->cg, kg = (double)r->kg;
+    const double t_chunks = over(s->tiles, s->tile_chunk), k_chunks = over(kg > 0 ? r->kg : 1, s->k_chunk);
+    const double bins = (double)s->tile.bins, taps = (double)r->p.r, parts = over(r->cg, s->depth);
+    const int64_t items = by_k ? s->tile_chunk : s->k_chunk, lanes = by_k ? s->k_chunk : s->tile_chunk;
+    const double rows = (double)items * (by_k ? (double)s->tiles / (double)s->tile_chunk / t_chunks
+                                              : kg / (double)s->k_chunk / k_chunks);
+    const double groups = over(lanes, s->lanes), passes = over(items, s->block_rows);
+    const double blocks = passes * ceil(rows / passes / block), each = at_least(3 * rows / blocks, 9);
+    const double depths = parts * over(s->depth, s->block_depth), units = over(r->cg, s->lanes);
+    const double multiply = blocks * groups * (cg * each + depths * CALL);
+    const double pack = blocks * units * PACK;
+    /* Lines that come from L2 or L3 while the sums run: panels for every group of lanes, vectors for every pass. */
+    const double lines = rows * cg * 12 / 64 * groups + 2 * groups * cg * passes + 2 * rows * groups * depths;
+    const double column = cv_fft_line_cycles(s->tile.ty) + LINE + 2 * taps * MISS;
+    const double w_groups = by_k ? groups * cg * passes : over(r->cg * s->k_chunk, s->lanes) + 1;
+    return t_chunks * k_chunks *
+           (bins * (multiply + pack + lines * NEAR) + w_groups * column * (double)s->tile.ux + s->tile.ux * 500.0);
 }
 
 double cv_fft_cost(const cv_request *r, const cv_fft_shape *s)
@@ -60,7 +70,7 @@ double cv_fft_cost(const cv_request *r, const cv_fft_shape *s)
     const double x_columns = least(s->x.step + s->x.taps - 1 - s->x.cut, least(s->tile.tx, (double)s->x.in));
     const double find = LANE * vl, column = column_slots(s);
     const double x_group = find + row_slots(s, x_rows, x_columns) + column;
-    const double w_group = find + row_slots(s, (double)s->y.taps, (double)s->x.taps) + column;
+    const double w_rows = find + row_slots(s, (double)s->y.taps, (double)s->x.taps);
     const double y_group =
         find + column + row_slots(s, (double)s->y.step / (double)s->y.stride, (double)s->x.step / (double)s->x.stride);
     double slots, bytes;
@@ -69,7 +79,7 @@ double cv_fft_cost(const cv_request *r, const cv_fft_shape *s)
         const double groups = by_c ? over(r->p.c, s->lanes) * tiles : (double)r->p.c * over(s->tiles, s->lanes);
         const double kernels = r->prepared ? 0 : by_c ? over(r->p.c, s->lanes) * kg : over(r->p.k, s->lanes);
         slots = groups * (x_group + kg * (y_group + column + 6 * bins + spill_slots(r, s, by_c ? 2.5 : 1.0)));
-        slots += kernels * (w_group + (s->w_rows ? 0 : bins * (by_c ? 2 : 40)));
+        slots += kernels * (w_rows + column + (s->w_rows ? 0 : bins * (by_c ? 2 : 40)));
         bytes = 4 * ((double)r->p.c * tiles * x_rows * x_columns + (double)r->p.n * (double)(r->p.k * r->P * r->Q));
     } else {
         const int by_k = s->way == CV_FFT_LANES_K;
@@ -80,16 +90,18 @@ double cv_fft_cost(const cv_request *r, const cv_fft_shape *s)
         const double x_groups = (by_k ? tiles * cg / vl : over(s->tiles, s->lanes) * cg) + t_chunks * 0.5;
         const double w_groups = (by_k ? over(r->kg, s->lanes) * cg : kg * cg / vl) + k_chunks * 0.5;
         const double y_groups = by_k ? tiles * over(r->kg, s->lanes) : kg * over(s->tiles, s->lanes);
+        const double halves = (double)(s->y.taps * s->tile.ux);
         slots = x_times * x_groups * (x_group + spill_slots(r, s, 1)) +
-                w_times * w_groups * (w_group + spill_slots(r, s, 1)) + y_groups * (y_group + spill_slots(r, s, 1)) +
-                product_slots(r, s) + t_chunks * k_chunks * parts * 20000;
+                w_times * w_groups * (w_rows + halves * 2 * NEAR) + y_groups * (y_group + spill_slots(r, s, 1)) +
+                bins_slots(r, s) + t_chunks * k_chunks * parts * 20000;
         slots *= (double)r->p.groups;
-        /* Spectra are written once; reading them is hidden behind the product as long as they come in time. */
-        const double spectra = 8 * bins * (double)r->p.groups * (tiles * cg * x_times + cg * kg * w_times);
+        /* What is larger than the last cache goes to memory; reading x's spectra and w is hidden behind the product. */
+        const double spectra = 8 * bins * (tiles * cg * x_times + tiles * kg * parts),
+                     w = 8 * halves * cg * kg * w_times;
         bytes = 4 * (double)r->p.groups *
                 (tiles * cg * x_rows * x_columns * x_times + cg * kg * (double)(s->y.taps * s->x.taps) * w_times +
                  (double)r->p.n * kg * (double)(r->P * r->Q));
-        bytes += s->stream ? spectra : 0;
+        bytes += (double)r->p.groups * ((s->stream ? spectra : 0) + (s->w_stream ? w : 0));
     }
     return slots / slots_per_s + bytes / memory + 5e-6;
 }

@@ -8,7 +8,8 @@
 typedef struct operand {
     int kernels, rows;
     int64_t items, cg, first;   /* first: item 0's tile or output channel; cg: channels in work */
-    cv_fft_spectrum spectrum;   /* of lane group 0; the next one is a column further on */
+    cv_fft_spectrum spectrum;   /* of lane group 0 */
+    int64_t column;             /* floats from one lane group to the next */
     float *max, *min;           /* [lane group][lane] */
     float *item_max, *item_min; /* [item], over the channels so far */
     int32_t *exponent;          /* [item] */
@@ -42,6 +43,7 @@ static operand x_operand(const cv_fft_run *run)
                      .cg = run->cs,
                      .first = run->tile0,
                      .spectrum = {run->x_spectra, s->x_step, s->stream},
+                     .column = s->column,
                      .max = run->x_max,
                      .item_max = run->x_item_max,
                      .exponent = run->x_exponent};
@@ -55,7 +57,8 @@ static operand w_operand(const cv_fft_run *run)
                      .items = run->ks,
                      .cg = run->cs,
                      .first = run->k0,
-                     .spectrum = {run->w_spectra, s->w_step, s->stream},
+                     .spectrum = {run->w_spectra, s->w_step, s->w_stream},
+                     .column = s->w_column,
                      .max = run->w_max,
                      .min = run->w_min,
                      .item_max = run->w_item_max,
@@ -99,8 +102,11 @@ static void forward_group(const forward_job *job, int64_t group, float *scratch)
     cv_fft_load_end(run, o->kernels, &load);
     st->k->rows_forward(&st->s.tile, &load, o->kernels, scratch, scratch + st->half);
     cv_fft_spectrum out = o->spectrum;
-    out.at += group * st->s.column;
-    st->k->columns_forward(&st->s.tile, scratch, load.rows, o->kernels, out, scratch + st->half);
+    out.at += group * o->column;
+    if (o->kernels) /* their columns are left to cv_fft_bins */
+        st->k->columns_copy(&st->s.tile, scratch, load.rows, out);
+    else
+        st->k->columns_forward(&st->s.tile, scratch, load.rows, 0, out, scratch + st->half);
     if (job->how == PLAIN)
         for (int64_t l = 0; l < vl; l++) {
             o->max[group * vl + l] = load.max[l];
@@ -170,79 +176,15 @@ static int64_t forward(cv_fft_run *run, operand o, const char *phase)
         }
     }
     if (run->phases) {
-        const double points = (double)(o.items * o.cg), bins = (double)st->s.tile.bins;
+        const double points = (double)(o.items * o.cg);
         const double in = o.kernels ? (double)(st->s.y.taps * st->s.x.taps) : (double)(st->s.tile.ty * st->s.tile.tx);
         const int rows = o.kernels ? (int)st->s.y.taps : st->s.tile.ty;
-        const double flop = ((rows + 1) / 2 * cv_fft_line_flop(&st->s.tile.row) +
-                             st->s.tile.ux * cv_fft_line_flop(&st->s.tile.column)) *
-                            points;
-        cv_phase_add(run->phases, phase, cv_now_s() - start, points * (4 * in + 8 * bins), flop);
+        const double columns = o.kernels ? 0 : st->s.tile.ux * cv_fft_line_flop(&st->s.tile.column);
+        const double flop = ((rows + 1) / 2 * cv_fft_line_flop(&st->s.tile.row) + columns) * points;
+        const double values = o.kernels ? (double)rows * st->s.tile.ux : (double)st->s.tile.bins;
+        cv_phase_add(run->phases, phase, cv_now_s() - start, points * (4 * in + 8 * values), flop);
     }
     return missing;
-}
-
-typedef struct product_job {
-    const cv_fft_run *run;
-    cv_fft_product product;
-    int parts; /* of a column of bins */
-} product_job;
-
-static void product_task(void *user, int64_t task, int thread)
-{
-    const product_job *job = user;
-    const cv_fft_state *st = job->run->st;
-    const int u = (int)(task / job->parts), part = (int)(task % job->parts), ty = st->s.tile.ty;
-    st->k->product(&job->product, u, ty * part / job->parts, ty * (part + 1) / job->parts,
-                   cv_fft_thread_scratch(job->run, thread) + st->half + st->line);
-}
-
-/* Points f at the chunk's part of w's spectra. */
-static void w_chunk(const cv_fft_run *run, cv_fft_product *f)
-{
-    const cv_fft_shape *s = &run->st->s;
-    const int64_t vl = s->lanes, cg = run->st->r.cg, kg = run->st->r.kg, k = run->k0 - run->group * kg;
-    const int by_k = s->way == CV_FFT_LANES_K;
-    const float *at = run->w_spectra;
-    if (run->prepared)
-        at = run->prepared + run->group * (by_k ? over(kg, vl) * cg : over(kg * cg, vl)) * s->column;
-    if (by_k) {
-        f->vector = run->prepared ? at + (k / vl * cg + run->c0) * s->column : at;
-        f->vector_step = run->prepared ? run->st->prepared_step : s->w_step;
-        f->vector_pitch = run->prepared ? cg : run->cs;
-    } else {
-        f->row = at;
-        f->row_first = run->prepared ? k * cg + run->c0 : 0;
-        f->row_step = run->prepared ? run->st->prepared_step : s->w_step;
-        f->row_pitch = run->prepared ? cg : run->cs;
-    }
-}
-
-static void product(cv_fft_run *run)
-{
-    const cv_fft_state *st = run->st;
-    const cv_fft_shape *s = &st->s;
-    const int by_k = s->way == CV_FFT_LANES_K;
-    const int64_t items = by_k ? run->tiles : run->ks, lanes = by_k ? run->ks : run->tiles, cg = run->cs;
-    const double start = cv_now_s();
-    product_job job = {run, {.tile = &s->tile, .rows = items, .groups = over(lanes, s->lanes), .depth = cg}, 1};
-    cv_fft_product *f = &job.product;
-    f->row_pitch = f->vector_pitch = cg;
-    f->more = run->c0 > 0;
-    f->row = f->vector = run->x_spectra;
-    f->out = run->out_spectra;
-    f->row_step = f->vector_step = s->x_step;
-    w_chunk(run, f);
-    f->out_step = s->out_step;
-    /* Parts of about 50 microseconds, so that threads end together. */
-    const double flop = 6.0 * s->tile.ty * (double)(items * f->groups) * (double)(cg * s->lanes);
-    while (job.parts * 2 <= s->tile.ty && flop / job.parts > 5e6)
-        job.parts *= 2;
-    cv_pool_run(st->r.machine->pool, (int64_t)s->tile.ux * job.parts, product_task, &job);
-    if (run->phases) {
-        const double values = (double)items * (double)cg + (double)lanes * (double)cg + (double)items * (double)lanes;
-        cv_phase_add(run->phases, "product", cv_now_s() - start, 8 * (double)s->tile.bins * values,
-                     6 * (double)s->tile.bins * (double)items * (double)lanes * (double)cg);
-    }
 }
 
 static void sink_of(const cv_fft_run *run, int64_t t, int64_t k, cv_fft_sink *sink, cv_fft_store *store)
@@ -326,8 +268,8 @@ static int64_t sum(cv_fft_run *run, int x, int w)
         if (x || parts > 1)
             missing += forward(run, x_operand(run), "forward x");
         if (!run->prepared && (w || parts > 1))
-            missing += forward(run, w_operand(run), "forward w");
-        product(run);
+            missing += forward(run, w_operand(run), "rows of w");
+        cv_fft_bins(run);
     }
     return missing;
 }
@@ -367,8 +309,8 @@ void cv_fft_dense_prepare(cv_fft_run *run, float *spectra, int32_t *exponent)
         o.items = kg;
         o.first = run->group * kg;
         const int64_t at = run->group * (o.rows ? over(kg * cg, vl) : over(kg, vl) * cg);
-        o.spectrum = (cv_fft_spectrum){spectra + at * st->s.column, st->prepared_step, 0};
+        o.spectrum = (cv_fft_spectrum){spectra + at * st->s.w_column, st->prepared_step, 0};
         o.exponent = exponent + run->group * kg;
-        forward(run, o, "forward w");
+        forward(run, o, "rows of w");
     }
 }

@@ -82,7 +82,7 @@ static convoy_status create(const cv_request *r, const cv_candidate *candidate, 
     const int64_t vl = s.lanes, kg = r->kg, cg = r->cg, g = r->p.groups, k_up = (kg + vl - 1) / vl;
     size_t spectra;
     if (s.way == CV_FFT_LANES_K || s.way == CV_FFT_LANES_T) {
-        st->prepared_step = g * (s.way == CV_FFT_LANES_K ? k_up * cg : (kg * cg + vl - 1) / vl) * s.column;
+        st->prepared_step = g * (s.way == CV_FFT_LANES_K ? k_up * cg : (kg * cg + vl - 1) / vl) * s.w_column;
         spectra = (size_t)(st->prepared_step * s.tile.ux);
     } else
         spectra = (size_t)((r->p.c + vl - 1) / vl * vl * kg * 2 * s.tile.bins);
@@ -106,6 +106,11 @@ static void destroy(void *state)
 float *cv_fft_thread_scratch(const cv_fft_run *run, int thread)
 {
     return run->scratch + (size_t)thread * (run->st->s.thread_bytes / sizeof(float));
+}
+
+double *cv_fft_thread_clock(const cv_fft_run *run, int thread)
+{
+    return (double *)(void *)((char *)cv_fft_thread_scratch(run, thread + 1) - CV_FFT_CLOCK);
 }
 
 static void *take(char **at, size_t bytes)
@@ -194,7 +199,7 @@ static convoy_status execute(const void *state, const cv_exec *exec)
 const cv_engine cv_engine_fft = {
     .name = "fft",
     .about = "tiled overlap-save FFT convolution: vector lanes carry channels or tiles",
-    .revision = 1,
+    .revision = 2,
     .device = CONVOY_CPU,
     .traits = CV_IS_TRANSFORM | CV_PREPARES,
     .candidate_keys = "ty tx way v",

@@ -18,6 +18,7 @@
 #include "core/engine.h"
 #include "fft/tile.h"
 
+enum { CV_FFT_CLOCK = 64 }; /* bytes at the end of a thread's scratch */
 enum { CV_FFT_LANES_K, CV_FFT_LANES_T, CV_FFT_POINT_C, CV_FFT_POINT_T, CV_FFT_WAYS };
 
 /* One axis of the tiling. With dilation d and stride t, outputs p fall into d/gcd(d,t) phases; those of a phase read
@@ -55,9 +56,10 @@ typedef struct cv_fft_shape {
     int64_t c_chunk; /* pointwise: lane groups of channels (POINT_C) or channels (POINT_T) at a time */
     int w_rows;      /* pointwise: w is transformed while its one tile is */
     int threads;
-    int64_t column;                   /* dense: floats of a lane group's column of bins */
-    int64_t x_step, w_step, out_step; /* dense: floats from one u to the next */
-    int stream;                       /* dense: spectra outgrow the last cache */
+    int64_t column, w_column; /* dense: floats of a lane group's column of bins, and of w's, stored after its rows */
+    int64_t x_step, w_step, out_step;               /* dense: floats from one u to the next */
+    int stream, w_stream;                           /* dense: x's spectra, w's spectra outgrow the last cache */
+    int64_t block_rows, block_depth, block_columns; /* dense: rows and channels of panels; columns of w at a time */
     size_t x_bytes, w_bytes, out_bytes, guard_bytes, thread_bytes, workspace_bytes;
 } cv_fft_shape;
 
@@ -75,7 +77,7 @@ typedef struct cv_fft_state {
     float *tables;
     size_t half, line;         /* floats of scratch, rounded up to whole cache lines */
     float high, low;           /* magnitudes between which no scaling is needed */
-    int64_t prepared_step;     /* dense: floats from one u to the next of prepared spectra */
+    int64_t prepared_step;     /* dense: floats from one u to the next of prepared half-spectra */
     size_t spectra_at, raw_at; /* floats into the block of prepared weights: spectra, and w itself for the direct sum */
 } cv_fft_state;
 
@@ -106,6 +108,8 @@ typedef struct cv_fft_run {
 } cv_fft_run;
 
 float *cv_fft_thread_scratch(const cv_fft_run *run, int thread);
+/* Two numbers of a thread's own, for phases. */
+double *cv_fft_thread_clock(const cv_fft_run *run, int thread);
 /* Source of tile t, channel c (of all); sink for tile t, output channel k (of all). */
 void cv_fft_tile_source(const cv_fft_run *run, int64_t t, int64_t c, cv_fft_source *source);
 void cv_fft_tile_sink(const cv_fft_run *run, int64_t t, int64_t k, cv_fft_sink *sink, cv_fft_store *store);
@@ -116,6 +120,7 @@ void cv_fft_load_end(const cv_fft_run *run, int kernels, cv_fft_load *load); /* 
 void cv_fft_direct(const cv_fft_run *run, int64_t t, int64_t k);
 
 void cv_fft_dense(cv_fft_run *run);
+void cv_fft_bins(const cv_fft_run *run);
 void cv_fft_pointwise(cv_fft_run *run);
 /* Fill a block of prepared spectra and exponents. */
 void cv_fft_dense_prepare(cv_fft_run *run, float *spectra, int32_t *exponent);

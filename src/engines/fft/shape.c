@@ -47,6 +47,32 @@ static int axis_make(cv_fft_axis *a, int tile, int64_t stride, int64_t dil)
     return 1;
 }
 
+/* What cv_fft_bins keeps in a thread's scratch: w's columns, for half of L2, and panels, for L3; less when the
+ * workspace limit is low. */
+static size_t block_sizes(const cv_request *r, cv_fft_shape *s, const cv_fft_kernels *kernels)
+{
+    const int64_t vl = s->lanes, block = vl >= 2 ? vl / 2 : 1, column = cv_fft_column_floats(&s->tile, s->lanes);
+    const int64_t room = (int64_t)(r->workspace_limit / 64) / s->threads; /* floats, a sixteenth of the limit */
+    const int64_t l2 = (int64_t)r->machine->cpu.l2_bytes / 4, l3 = (int64_t)r->machine->cpu.l3_bytes / 4;
+    const int64_t columns = fewer(l2 * 11 / 20, (int64_t)(r->workspace_limit / 128)) / column;
+    const int64_t panels = fewer(l3 / 8, room);
+    const int by_k = s->way == CV_FFT_LANES_K;
+    const int64_t items = by_k ? s->tiles : r->kg;
+    if (by_k) {
+        const int64_t units = over(r->cg, vl), most = columns < vl ? 1 : fewer(columns, CV_FFT_DEPTH) / vl;
+        s->block_depth = fewer(over(units, over(units, most)) * vl, r->cg);
+    } else
+        s->block_depth = over(r->cg, over(r->cg, CV_FFT_DEPTH));
+    const int64_t panel = s->tile.ty * (int64_t)kernels->panel_floats(block, s->block_depth);
+    int64_t blocks = panels / panel;
+    if (!by_k)
+        blocks = fewer(blocks, fewer(columns, room / column) * vl / (r->cg * block));
+    s->block_rows = fewer(blocks < 1 ? block : blocks * block, items);
+    s->block_columns = by_k ? s->block_depth : s->block_rows * r->cg / vl + 2;
+    return line_bytes(s->block_columns * column) +
+           line_bytes(s->tile.ty * (int64_t)kernels->panel_floats(s->block_rows, s->block_depth));
+}
+
 /* The dense ways work on chunks of tiles, output channels and input channels: all at once when that fits, else the
  * chunks for which least is transformed again. With all input channels in one chunk, what the outer loop transforms
  * serves the whole inner loop; with several, x and w are transformed for every pair of chunks. */
@@ -58,10 +84,13 @@ static int dense_chunks(const cv_request *r, cv_fft_shape *s, size_t fixed)
     const int64_t t_units = over(s->tiles, t_unit), k_units = over(kg, k_unit);
     /* Bytes of a channel of a unit's spectra, and of a pair of units' results. */
     const double unit = (double)s->tile.ux * (double)(s->tile.ty | 1) * 2 * (double)sizeof(float);
-    const double x1 = unit * (double)t_unit, w1 = r->prepared ? 0 : unit * (double)k_unit, o1 = unit * (double)vl;
+    const double x1 = unit * (double)t_unit, o1 = unit * (double)vl;
+    const double w1 = r->prepared ? 0 : (double)(s->tile.ux * r->p.r * 2 * k_unit) * (double)sizeof(float);
     const double room = (double)r->workspace_limit - (double)fixed - unit * 2 * (double)vl - 8192;
     const double points = (double)s->tile.ty * s->tile.tx, taps = (double)(r->p.r * r->p.s);
     const double x_cost = (double)s->tiles * (points + points / 2), w_cost = (double)kg * (points + taps / 2);
+    /* For every chunk of the other's, x's rows are packed (or read) and w's columns transformed once more. */
+    const double x_again = 0.4 * (double)s->tiles * points, w_again = 0.4 * (double)kg * points;
     double best = -1;
     for (int64_t kn = 1, last_k = 0; kn <= k_units; kn = kn < 8 ? kn + 1 : kn * 2) {
         const int64_t kc = over(k_units, kn);
@@ -82,7 +111,8 @@ static int dense_chunks(const cv_request *r, cv_fft_shape *s, size_t fixed)
             const double t_times = (double)over(t_units, tc), k_times = (double)over(k_units, kc);
             const double again = parts > 1 ? x_cost * k_times + w_cost * t_times
                                            : least(x_cost + w_cost * (k_times > 1 ? t_times : 1),
-                                                   x_cost * (t_times > 1 ? k_times : 1) + w_cost);
+                                                   x_cost * (t_times > 1 ? k_times : 1) + w_cost) +
+                                                 x_again * (k_times - 1) + w_again * (t_times - 1);
             /* A product of few channels is mostly reading and writing results. */
             const double product = (double)(s->tiles * kg) * (double)cg * points * 0.04;
             const double cost = again + product * (parts > 1 ? 1 + 2 / (double)depth : 1);
@@ -108,14 +138,16 @@ static void dense_sizes(const cv_request *r, cv_fft_shape *s)
     const int64_t rows = by_k ? s->tile_chunk : s->k_chunk, groups = over(by_k ? s->k_chunk : s->tile_chunk, vl);
     const int64_t tiles = up(s->tile_chunk, vl), ks = up(s->k_chunk, vl);
     s->column = cv_fft_column_floats(&s->tile, s->lanes);
-    const int64_t row_step = over(rows * s->depth, vl) * s->column, vector_step = groups * s->depth * s->column;
-    s->x_step = by_k ? row_step : vector_step;
-    s->w_step = by_k ? vector_step : row_step;
+    s->w_column = r->p.r * 2 * vl;
+    const int64_t row_groups = over(rows * s->depth, vl), vector_groups = groups * s->depth;
+    s->x_step = (by_k ? row_groups : vector_groups) * s->column;
+    s->w_step = (by_k ? vector_groups : row_groups) * s->w_column;
     s->out_step = rows * groups * s->column;
     s->x_bytes = line_bytes(ux * s->x_step);
     s->w_bytes = r->prepared ? 0 : line_bytes(ux * s->w_step);
     s->out_bytes = line_bytes(ux * s->out_step);
     s->stream = s->x_bytes + s->w_bytes + s->out_bytes > r->machine->cpu.l3_bytes;
+    s->w_stream = s->w_bytes > r->machine->cpu.l3_bytes / 2;
     s->guard_bytes = line_bytes(tiles * s->depth + vl) + 2 * line_bytes(ks * s->depth + vl) + 2 * line_bytes(tiles) +
                      3 * line_bytes(ks);
 }
@@ -170,8 +202,9 @@ int cv_fft_shape_make(const cv_request *r, const cv_candidate *candidate, cv_fft
     s->tiles = s->images * s->y.tiles * s->x.tiles;
     s->threads = r->machine->threads;
     const int64_t half = (int64_t)kernels->half_floats(&s->tile), line = (int64_t)kernels->line_floats(&s->tile);
-    s->thread_bytes = line_bytes(half) * (point ? 2 : 1) + line_bytes(line) +
-                      (point ? 0 : line_bytes((int64_t)kernels->product_floats()));
+    s->thread_bytes = line_bytes(half) * (point ? 2 : 1) + line_bytes(line) + CV_FFT_CLOCK;
+    if (!point)
+        s->thread_bytes += block_sizes(r, s, kernels);
     const size_t fixed = s->thread_bytes * (size_t)s->threads + 64;
     if (fixed > r->workspace_limit)
         return 0;
