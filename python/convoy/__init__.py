@@ -2,7 +2,7 @@
 
 from ._conv import ArrayPlan, conv2d, explain, plan, tune
 from ._lib import ConvoyError, ConvoyMemoryError, ConvoyValueError, UnsupportedError, lib as _library
-from ._plan import Plan, Weights, context
+from ._plan import Plan, Weights, context, engines, info
 from . import wisdom
 
 __version__ = _library.convoy_version().decode()
@@ -16,7 +16,9 @@ __all__ = [
     "Weights",
     "context",
     "conv2d",
+    "engines",
     "explain",
+    "info",
     "plan",
     "tune",
     "wisdom",

@@ -16,7 +16,14 @@ def _rank4(name, v):
     if name == "x" and len(v.shape) == 3:
         v.shape, v.stride = (1,) + v.shape, (v.shape[0] * v.stride[0] if v.stride else 1,) + v.stride
         return v
+    if len(v.shape) == 2:
+        raise ValueError(f"{name} has shape {tuple(v.shape)}: two dimensions are for x and w together, one image with one kernel")
     raise ValueError(f"{name} has shape {tuple(v.shape)}: expected 4 dimensions" + (" (N, C, H, W), or 3 without N" if name == "x" else " (K, C/G, R, S)"))
+
+
+def _lift(v):
+    """One image or kernel (two dimensions) as four."""
+    v.shape, v.stride = (1, 1) + tuple(v.shape), (v.shape[0] * v.shape[1],) * 2 + tuple(v.stride)
 
 
 def _same_device(x, **others):
@@ -36,7 +43,7 @@ def conv2d(x, w, bias=None, *, stride=1, padding=0, dilation=1, groups=1, math="
            engine=None, workspace_limit=None):
     """2-D convolution with torch.nn.functional.conv2d's meaning (cross-correlation), in strict FP32.
 
-    x (N, C, H, W) or (C, H, W), w (K, C/G, R, S), bias (K): float32 NumPy arrays, PyTorch tensors (CPU or CUDA, on the current
+    x (N, C, H, W) or (C, H, W), w (K, C/G, R, S), bias (K), or one image x (H, W) with one kernel w (R, S): float32 NumPy arrays, PyTorch tensors (CPU or CUDA, on the current
     stream), CuPy arrays or DLPack objects, all on one device; any element strides (views) are read in place.
     Returns y (N, K, P, Q) of x's kind, or out when given (right shape, float32, not overlapping the inputs).
 
@@ -58,13 +65,17 @@ def conv2d(x, w, bias=None, *, stride=1, padding=0, dilation=1, groups=1, math="
             return convoy_torch.conv2d(x, w, bias, stride=stride, padding=padding, dilation=dilation, groups=groups, math=math,
                                        rtol=rtol, atol=atol, engine=engine, workspace_limit=workspace_limit)
     xv, wv = view("x", x), view("w", w)
-    unbatched = len(xv.shape) == 3
+    planar, unbatched = len(xv.shape) == 2 == len(wv.shape), len(xv.shape) == 3
+    if planar:
+        _lift(xv), _lift(wv)
     xv, wv = _rank4("x", xv), _rank4("w", wv)
     bv = view("bias", bias) if bias is not None else None
     ov = view("out", out) if out is not None else None
     _same_device(xv, w=wv, bias=bv, out=ov)
     if ov is not None and unbatched and len(ov.shape) == 3:
         ov.shape, ov.stride = (1,) + ov.shape, (1,) + ov.stride
+    if ov is not None and planar and len(ov.shape) == 2:
+        _lift(ov)
     y_stride = None if ov is None else ov.stride
     key = (xv.shape, xv.stride, wv.shape, wv.stride, y_stride, None if ov is None else ov.shape, _key(stride), _key(padding), _key(dilation), groups, math, rtol, atol, engine,
            workspace_limit, bv is None, xv.device)
@@ -81,7 +92,7 @@ def conv2d(x, w, bias=None, *, stride=1, padding=0, dilation=1, groups=1, math="
     if ov is None:
         out = empty_like_kind(xv, plan.y_shape)
         ov = view("out", out)
-        result = out[0] if unbatched else out
+        result = out[0, 0] if planar else out[0] if unbatched else out
     else:
         result = out
         if ov.kind == "numpy" and (ov.keep is not out or not out.flags.writeable):

@@ -117,6 +117,19 @@ class Explanation(ct.Structure):
     ]
 
 
+class EngineInfo(ct.Structure):
+    _fields_ = [
+        ("name", ct.c_char_p),
+        ("revision", ct.c_int),
+        ("device", ct.c_int),
+        ("keeps_exact", ct.c_int),
+        ("transform", ct.c_int),
+        ("vendor", ct.c_int),
+        ("by_name_only", ct.c_int),
+        ("about", ct.c_char_p),
+    ]
+
+
 class Args(ct.Structure):
     _fields_ = [
         ("struct_bytes", ct.c_size_t),
@@ -154,6 +167,7 @@ _SIGNATURES = {
     "convoy_plan_workspace_bytes": (ct.c_size_t, [_P]),
     "convoy_plan_describe": (ct.c_int, [_P, ct.POINTER(PlanInfo)]),
     "convoy_explain": (ct.c_int, [_P, ct.POINTER(Problem), ct.POINTER(PlanOptions), EXPLAIN_FN, _P]),
+    "convoy_engine": (ct.POINTER(EngineInfo), [ct.c_int]),
     "convoy_weights_create": (ct.c_int, [_P, _P, _P, ct.POINTER(_P)]),
     "convoy_weights_destroy": (None, [_P]),
     "convoy_weights_bytes": (ct.c_size_t, [_P]),

@@ -50,6 +50,33 @@ def context(device=("cpu", 0)):
         return _contexts[device]
 
 
+def wisdom_path():
+    """The wisdom file in use, or None."""
+    named = _wisdom or os.environ.get("CONVOY_WISDOM")
+    return None if named in (None, "", "off") else named
+
+
+def info(device="cpu"):
+    """Facts about this machine as the library sees it, as a dict of strings. device: "cpu", "cuda" or "cuda:1"."""
+    name, _, index = str(device).partition(":")
+    if name not in ("cpu", "cuda") or not (index or "0").isdigit():
+        raise ValueError(f"device is {device!r}: expected 'cpu', 'cuda' or 'cuda:I'")
+    return context((name, int(index or 0))).info
+
+
+def engines():
+    """The engines of this build: a dict each."""
+    out = []
+    while True:
+        e = lib.convoy_engine(len(out))
+        if not e:
+            return out
+        e = e.contents
+        out.append({"engine": e.name.decode(), "revision": e.revision, "device": "cuda" if e.device == _lib.CUDA else "cpu",
+                    "exact": bool(e.keeps_exact), "transform": bool(e.transform), "vendor": bool(e.vendor),
+                    "by_name_only": bool(e.by_name_only), "about": e.about.decode()})
+
+
 def use_wisdom(path):
     """Names the wisdom file for contexts made from now on; existing ones are let go."""
     global _wisdom
@@ -76,6 +103,8 @@ def plan_options(math="fp32", rtol=None, atol=None, engine=None, exclude=None, w
     o.engine = engine.encode() if engine else None
     o.exclude = exclude.encode() if exclude else None
     if workspace_limit is not None:
+        if not hasattr(workspace_limit, "__index__"):
+            raise TypeError(f"workspace_limit is {workspace_limit!r}: expected bytes as an int")
         if workspace_limit < 0:
             raise ValueError(f"workspace_limit is {workspace_limit}: expected bytes, 0 or more")
         o.workspace_limited, o.workspace_limit_bytes = 1, workspace_limit

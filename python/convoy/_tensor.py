@@ -30,7 +30,7 @@ def _numpy(name, a):
         raise _wrong_dtype(name, f"float32 of the other byte order ({a.dtype.str})", "astype(numpy.float32)")
     strides = a.strides
     if any(s & 3 for s in strides) or a.__array_interface__["data"][0] & 3:
-        a = np.ascontiguousarray(a)  # steps or an address that are not whole floats
+        a = np.require(a.copy(), requirements="CA")  # steps or an address that are not whole floats
         strides = a.strides
     return View(a.__array_interface__["data"][0], a.shape, tuple(s >> 2 for s in strides), ("cpu", 0), "numpy", a)
 

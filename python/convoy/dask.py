@@ -6,13 +6,10 @@ import dask.array as da
 import numpy as np
 
 from . import _conv
-from ._arguments import geometry
+from ._arguments import _contiguous, make_problem
+from ._plan import plan_options
 
 __all__ = ["conv2d"]
-
-
-def _out(size, before, after, taps, dilation, stride):
-    return (size + before + after - dilation * (taps - 1) - 1) // stride + 1
 
 
 def _spans(outputs, chunk, stride, before, taps, dilation, size):
@@ -44,15 +41,21 @@ def conv2d(x, w, bias=None, *, stride=1, padding=0, dilation=1, groups=1, chunk=
     w = np.ascontiguousarray(w)
     if w.ndim != 4:
         raise ValueError(f"w has shape {w.shape}: expected 4 dimensions (K, C/G, R, S)")
-    k, _, r, s = w.shape
-    (sh, sw), (t, b, left, right), (dh, dw) = geometry((r, s), stride, padding, dilation)
-    n, _, h, width = x.shape
-    P, Q = _out(h, t, b, r, dh, sh), _out(width, left, right, s, dw, sw)
-    if P < 1 or Q < 1:
-        raise ValueError(f"w has shape {w.shape} and x {x.shape}: expected a kernel no larger than the padded image")
+    if any(size != size for size in x.shape):
+        raise ValueError(f"x has shape {x.shape}: expected known sizes (x.compute_chunk_sizes())")
+    plan_options(**options)  # wrong options are told here, not by a worker
+    p, (_, k, P, Q) = make_problem(x.shape, _contiguous(x.shape), w.shape, _contiguous(w.shape), stride, padding, dilation, groups)
+    if bias is not None:
+        bias = np.ascontiguousarray(bias, np.float32)
+        if bias.shape != (k,):
+            raise ValueError(f"bias has shape {bias.shape}: expected ({k},), one value an output channel")
+    (sh, sw), (t, b, left, right), (dh, dw) = (p.stride_h, p.stride_w), (p.pad_t, p.pad_b, p.pad_l, p.pad_r), (p.dil_h, p.dil_w)
+    r, s, h, width = p.r, p.s, p.h, p.w
     if chunk is None:
         chunk = (max(1, _math.ceil(max(x.chunks[2]) / sh)), max(1, _math.ceil(max(x.chunks[3]) / sw)))
     ch, cw = (chunk, chunk) if isinstance(chunk, int) else chunk
+    if min(ch, cw) < 1:
+        raise ValueError(f"chunk is {chunk!r}: expected 1 or more output rows and columns")
     rows, columns = _spans(P, ch, sh, t, r, dh, h), _spans(Q, cw, sw, left, s, dw, width)
     settings = dict(options, stride=(sh, sw), dilation=(dh, dw), groups=groups)
     batches, first = [], 0

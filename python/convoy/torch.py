@@ -68,6 +68,9 @@ def conv2d(x, w, bias=None, *, stride=1, padding=0, dilation=1, groups=1, math="
         with torch.autocast(x.device.type, enabled=False):
             return conv2d(x, w, bias, stride=stride, padding=padding, dilation=dilation, groups=groups, math=math, rtol=rtol, atol=atol,
                           engine=engine, workspace_limit=workspace_limit)
+    if x.dim() == 2 and w.dim() == 2:
+        return conv2d(x[None, None], w[None, None], bias, stride=stride, padding=padding, dilation=dilation, groups=groups, math=math, rtol=rtol,
+                      atol=atol, engine=engine, workspace_limit=workspace_limit)[0, 0]
     if x.dim() == 3:
         return conv2d(x.unsqueeze(0), w, bias, stride=stride, padding=padding, dilation=dilation, groups=groups, math=math, rtol=rtol,
                       atol=atol, engine=engine, workspace_limit=workspace_limit).squeeze(0)

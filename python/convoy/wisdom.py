@@ -3,15 +3,22 @@
 import ctypes as ct
 import os
 
-from . import _lib
+from . import _lib, _plan
 from ._plan import use_wisdom as use  # noqa: F401  (convoy.wisdom.use(path))
 
 
-def show(path):
-    """Every entry of a file as (machine, key, value) texts."""
+def _file(path):
+    path = path or _plan.wisdom_path()
+    if path is None:
+        raise ValueError("path is None and no wisdom file is in use: expected a path, convoy.wisdom.use(path) or CONVOY_WISDOM")
+    return os.fspath(path).encode()
+
+
+def show(path=None):
+    """Every entry of a file (by default the one in use) as (machine, key, value) texts."""
     entries = []
     fn = _lib.WISDOM_FN(lambda _, machine, key, value: entries.append((machine.decode(), key.decode(), value.decode())))
-    _lib.check(_lib.lib.convoy_wisdom_each(os.fspath(path).encode(), fn, None, ct.byref(ct.c_int())))
+    _lib.check(_lib.lib.convoy_wisdom_each(_file(path), fn, None, ct.byref(ct.c_int())))
     return entries
 
 
@@ -20,6 +27,6 @@ def merge(into, source):
     _lib.check(_lib.lib.convoy_wisdom_merge(os.fspath(into).encode(), os.fspath(source).encode()))
 
 
-def clear(path):
-    """Removes the entries of a file."""
-    _lib.check(_lib.lib.convoy_wisdom_clear(os.fspath(path).encode()))
+def clear(path=None):
+    """Removes the entries of a file, by default of the one in use."""
+    _lib.check(_lib.lib.convoy_wisdom_clear(_file(path)))

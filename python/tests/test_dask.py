@@ -31,8 +31,16 @@ def test_errors(draw):
         cd.conv2d(draw(1, 1, 9, 9), w)
     with pytest.raises(TypeError, match="float32"):
         cd.conv2d(da.zeros((1, 1, 9, 9)), w)
-    with pytest.raises(ValueError, match="no larger than the padded image"):
+    with pytest.raises(ValueError, match="padded image"):
         cd.conv2d(da.zeros((1, 1, 5, 5), dtype=np.float32), w)
+    x = da.zeros((1, 1, 9, 9), dtype=np.float32)
+    for words, change in (("groups is 3", dict(groups=3)), ("bias has shape", dict(bias=np.zeros(2, np.float32))), ("chunk is 0", dict(chunk=0)),
+                          ("math is 'tf32'", dict(math="tf32"))):
+        with pytest.raises(ValueError, match=words):
+            cd.conv2d(x, w, **change)
+    for change in (dict(mth="exact"), dict(out=x)):
+        with pytest.raises(TypeError, match="unexpected keyword"):
+            cd.conv2d(x, w, **change)
 
 
 def _make(seed, shape):

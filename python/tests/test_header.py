@@ -15,7 +15,7 @@ from convoy import _lib
 HEADER = Path(__file__).resolve().parents[2] / "include/convoy/convoy.h"
 STRUCTS = {"convoy_problem": _lib.Problem, "convoy_allocator": _lib.Allocator, "convoy_context_options": _lib.ContextOptions,
            "convoy_plan_options": _lib.PlanOptions, "convoy_plan_info": _lib.PlanInfo, "convoy_explanation": _lib.Explanation,
-           "convoy_args": _lib.Args, "convoy_timing": _lib.Timing}
+           "convoy_args": _lib.Args, "convoy_engine_info": _lib.EngineInfo, "convoy_timing": _lib.Timing}
 SCALARS = {"int": ct.c_int, "double": ct.c_double, "size_t": ct.c_size_t, "int64_t": ct.c_int64, "float": ct.c_float}
 
 
@@ -69,8 +69,10 @@ def test_functions(header):
         assert found, name
         kind, star, inside = found.groups()
         kind = re.sub(r"\b(CONVOY_API|const|extern)\b", "", kind).strip()
-        want = ct.c_char_p if star else None if kind == "void" else SCALARS.get(kind, ct.c_int)
-        assert result is want, name
+        if star and kind in STRUCTS:
+            assert result._type_ is STRUCTS[kind], name
+        else:
+            assert result is (ct.c_char_p if star else None if kind == "void" else SCALARS.get(kind, ct.c_int)), name
         inside = re.sub(r"\(\*(\w+)\)\([^()]*\)", r"*\1", inside)  # a callback's own parameters
         want = [] if inside.strip() == "void" else inside.split(",")
         assert len(arguments) == len(want), name

@@ -44,6 +44,38 @@ def test_unbatched_and_valid(draw):
     assert np.array_equal(convoy.conv2d(x, w, padding="valid", math="exact"), convoy.conv2d(x[None], w, math="exact")[0])
 
 
+def test_one_image_with_one_kernel(draw):
+    x, w = draw(12, 15), draw(5, 7)
+    want = convoy.conv2d(x[None, None], w[None, None], padding=2, math="exact")[0, 0]
+    out = np.zeros(want.shape, np.float32)
+    assert np.array_equal(convoy.conv2d(x, w, padding=2, math="exact"), want)
+    assert convoy.conv2d(x[::-1, ::-1], w[::-1, ::-1], padding=2, math="exact", out=out) is out
+    assert np.array_equal(convoy.conv2d(np.ascontiguousarray(x[::-1, ::-1]), np.ascontiguousarray(w[::-1, ::-1]), padding=2, math="exact"), out)
+
+
+def test_engines_and_info():
+    names = [e["engine"] for e in convoy.engines()]
+    assert names[:2] == sorted(set(names[:2]), key=names.index) and {"direct", "fft", "ref"} <= set(names)
+    assert [e for e in convoy.engines() if e["engine"] == "direct"][0]["exact"]
+    assert "isa" in convoy.info() and convoy.info("cpu:0") == convoy.info()
+    with pytest.raises(ValueError, match="device is 'tpu'"):
+        convoy.info("tpu")
+
+
+def test_wisdom_in_use(tmp_path, monkeypatch):
+    monkeypatch.delenv("CONVOY_WISDOM", raising=False)
+    with pytest.raises(ValueError, match="no wisdom file is in use"):
+        convoy.wisdom.show()
+    try:
+        convoy.wisdom.use(tmp_path / "wisdom")
+        convoy.tune("n1c2h16k2r3", budget=0.2, progress=False)
+        assert "n1c2h16k2r3" in convoy.wisdom.show()[0][1] and convoy.wisdom.show() == convoy.wisdom.show(tmp_path / "wisdom")
+        convoy.wisdom.clear()
+        assert convoy.wisdom.show() == []
+    finally:
+        convoy.wisdom.use(None)
+
+
 def test_views_give_the_bits_of_copies(draw):
     x, w = draw(2, 6, 30, 40), draw(4, 6, 5, 5)
     views = [
@@ -68,6 +100,12 @@ def test_out(draw):
     wide = np.full((1, 3, 7, 20), 5, np.float32)
     convoy.conv2d(x, w, math="exact", out=wide[..., 3:10])
     assert np.array_equal(wide[..., 3:10], want) and (wide[..., :3] == 5).all() and (wide[..., 10:] == 5).all()
+
+
+def test_out_overlaps(draw):
+    x, w = draw(1, 1, 9, 9), draw(1, 1, 1, 1)
+    with pytest.raises(ValueError, match="args.y overlaps args.x"):
+        convoy.conv2d(x, w, out=x)
 
 
 def test_empty(draw):
@@ -97,6 +135,7 @@ def test_empty(draw):
         (dict(rtol=1e-3), ValueError, "math='match'"),
         (dict(engine="nothing"), ValueError, "engine is 'nothing'"),
         (dict(workspace_limit=-1), ValueError, "workspace_limit is -1"),
+        (dict(workspace_limit="16M"), TypeError, "workspace_limit is '16M'"),
         (dict(out=np.zeros((1, 3, 5, 5), np.float32)), ValueError, "out has shape"),
         (dict(out=np.zeros((1, 3, 6, 6))), TypeError, "out is float64"),
     ],
