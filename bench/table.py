@@ -187,4 +187,8 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except BrokenPipeError:  # whoever read has seen enough
+        sys.stderr.close()
+        sys.exit(1)

@@ -101,16 +101,25 @@ static int print_json(const struct bench *b, const struct row *r)
     return json_line(line);
 }
 
+/* Milliseconds in four digits, without an exponent. */
+static struct cli_text digits(double ms)
+{
+    struct cli_text text;
+    snprintf(text.s, sizeof text.s, ms < 9999.5 ? "%.4g" : "%.0f", ms);
+    return text;
+}
+
 static int print(const struct bench *b, const struct row *r)
 {
     const double flop = convoy_problem_flop(&b->c.problem), s = r->timing.median_s;
-    char name[128], range[48];
+    char name[128], range[128];
     progress_clear();
     if (b->o->json)
         return print_json(b, r);
     cli_choice_name(&r->info, name, sizeof name);
-    snprintf(range, sizeof range, "%.4g-%.4g", 1e3 * r->timing.p10_s, 1e3 * r->timing.p90_s);
-    printf("%c %-25s %9.4g %17s %9.1f %8.1f%% %9.2e %9.2e %11s%s\n", r->chosen ? '*' : ' ', name, 1e3 * s, range,
+    snprintf(range, sizeof range, "%s-%s", digits(1e3 * r->timing.p10_s).s, digits(1e3 * r->timing.p90_s).s);
+    printf("%c %-25s %9s %17s %9.1f %8.1f%% %9.2e %9.2e %11s%s\n", r->chosen ? '*' : ' ', name,
+           digits(1e3 * s).s, range,
            s > 0 ? 1e-9 * flop / s : 0, 100 * share(b, flop, compulsory_bytes(&b->c), s), r->verdict.max_abs_err,
            r->verdict.rel_rms_err, cli_bytes((double)r->info.workspace_bytes).s,
            r->verdict.ok ? "" : "  ERROR BEYOND ITS BOUND");
@@ -191,11 +200,11 @@ static void print_peer(void *user, cJSON *line)
         b->code = b->code == CLI_OK ? json_line(line) : (cJSON_Delete(line), b->code);
         return;
     }
-    char name[128], range[48];
+    char name[128], range[128];
     const double ms = member(line, "median_ms");
     snprintf(name, sizeof name, "%.60s:%.60s", text_member(line, "engine"), text_member(line, "candidate"));
-    snprintf(range, sizeof range, "%.4g-%.4g", member(line, "p10_ms"), member(line, "p90_ms"));
-    printf("  %-25s %9.4g %17s %9.1f %9s %9.2e %9.2e  peer, %s weights\n", name, ms, range,
+    snprintf(range, sizeof range, "%s-%s", digits(member(line, "p10_ms")).s, digits(member(line, "p90_ms")).s);
+    printf("  %-25s %9s %17s %9.1f %9s %9.2e %9.2e  peer, %s weights\n", name, digits(ms).s, range,
            1e-6 * convoy_problem_flop(&b->c.problem) / ms, "", member(line, "max_abs_err"), member(line, "rel_rms_err"),
            text_member(line, "weights"));
     cJSON_Delete(line);
@@ -204,14 +213,9 @@ static void print_peer(void *user, cJSON *line)
 
 static int bench_peers(struct bench *b)
 {
-    if (cli_device(b->context) != CONVOY_CPU)
-        return cli_error("--peers: the peer programs run on the CPU: expected --device cpu");
     progress_show(-1, 0, "%s: peers", b->c.text);
     const int found =
         peers_run(b->c.text, cli_threads(b->context), b->o->seconds > 0 ? b->o->seconds : 1, b->o->seed, print_peer, b);
-    if (found == 0)
-        return cli_error("--peers: no program convoy-peer-* next to the command or in CONVOY_PEERS: expected those of "
-                         "bench/peers, built");
     return found < 0 ? CLI_BAD : b->code;
 }
 
@@ -245,6 +249,17 @@ static int bench_problem(struct bench *b, const struct cli_problem *p)
     return code;
 }
 
+/* Before anything is timed. */
+static int check_peers(const struct bench *b)
+{
+    if (cli_device(b->context) != CONVOY_CPU)
+        return cli_error("--peers: the peer programs run on the CPU: expected --device cpu");
+    if (peers_count() == 0)
+        return cli_error("--peers: no program convoy-peer-* next to the command or in CONVOY_PEERS: expected those of "
+                         "bench/peers (cmake -B build -DCONVOY_PEERS=ON && cmake --build build)");
+    return CLI_OK;
+}
+
 int cli_bench(struct cli_options *o)
 {
     struct cli_problems problems;
@@ -252,6 +267,8 @@ int cli_bench(struct cli_options *o)
     int code = cli_problems(o, &problems);
     if (code == CLI_OK)
         code = cli_context(o, &b.context);
+    if (code == CLI_OK && o->peers)
+        code = check_peers(&b);
     if (code == CLI_OK) {
         const convoy_status status = convoy_measure_ceilings(b.context, &b.flop_per_s, &b.bytes_per_s);
         code = status == CONVOY_OK ? CLI_OK : cli_failed("ceilings", status);

@@ -25,6 +25,7 @@ struct cli_options {
 
     /* plan */
     convoy_plan_options plan;
+    bool tolerance; /* --rtol or --atol was given */
 
     /* data and reports */
     uint64_t seed;

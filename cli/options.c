@@ -53,8 +53,8 @@ static const struct argp_option context_options[] = {
 static const struct argp_option plan_options[] = {
     {0, 0, 0, 0, "How", 2},
     {"math", KEY_MATH, "exact|fp32|match", 0, "The numeric contract; by default fp32", 2},
-    {"rtol", KEY_RTOL, "R", 0, "Relative tolerance of match", 2},
-    {"atol", KEY_ATOL, "A", 0, "Absolute tolerance of match", 2},
+    {"rtol", KEY_RTOL, "R", 0, "Relative tolerance of match; by default 1e-3 when --atol is not given", 2},
+    {"atol", KEY_ATOL, "A", 0, "Absolute tolerance of match; by default 1e-3 when --rtol is not given", 2},
     {"engine", KEY_ENGINE, "NAME[:CANDIDATE]", 0, "Only this engine, or this tuning choice of it", 2},
     {"exclude", KEY_EXCLUDE, "NAME,...", 0, "Not these engines", 2},
     {"workspace-limit", KEY_WORKSPACE, "BYTES", 0, "Workspace at most; K, M, G mean powers of 1024", 2},
@@ -80,7 +80,7 @@ static const struct argp_option run_options[] = {
     {"bias", KEY_BIAS, "FILE", 0, "Added to the output channels: (K)", 4},
     {"output", 'o', "FILE", 0, "The result: (N, K, P, Q), or (P, Q) when x and w have two dimensions", 4},
     {"stride", KEY_STRIDE, "A[xB]", 0, "By default 1", 4},
-    {"padding", KEY_PADDING, "A[xB]|T,B,L,R|same", 0, "By default 0", 4},
+    {"padding", KEY_PADDING, "A[xB]|T,B,L,R|same|valid", 0, "By default 0, which is valid", 4},
     {"dilation", KEY_DILATION, "A[xB]", 0, "By default 1", 4},
     {"groups", KEY_GROUPS, "G", 0, "By default 1", 4},
     {0},
@@ -148,8 +148,10 @@ static error_t set_plan(int key, char *arg, struct argp_state *state)
                 return plan->math = (convoy_math)i, 0;
         return refuse(state, "math", arg, "exact, fp32 or match");
     case KEY_RTOL:
+        o->tolerance = true;
         return parse_real(arg, 0, &plan->rtol) ? 0 : refuse(state, "rtol", arg, "a number of 0 or more");
     case KEY_ATOL:
+        o->tolerance = true;
         return parse_real(arg, 0, &plan->atol) ? 0 : refuse(state, "atol", arg, "a number of 0 or more");
     case KEY_ENGINE:
         plan->engine = arg;
@@ -196,7 +198,8 @@ static error_t set_run(int key, char *arg, struct argp_state *state)
     case KEY_PADDING:
         return parse_padding(arg, o->pad, &o->pad_same)
                    ? 0
-                   : refuse(state, "padding", arg, "3, 3x5 (height x width), 1,2,3,4 (top,bottom,left,right) or same");
+                   : refuse(state, "padding", arg, "3, 3x5 (height x width), 1,2,3,4 (top,bottom,left,right), "
+                                                     "same or valid");
     case KEY_DILATION:
         return parse_pair(arg, 1, o->dilation)
                    ? 0
@@ -260,6 +263,9 @@ static error_t collect(int key, char *arg, struct argp_state *state)
         for (int i = 0; i < group_count; i++)
             state->child_inputs[i] = o;
         return 0;
+    case 'h':
+        argp_state_help(state, stdout, ARGP_HELP_STD_HELP);
+        return 0;
     case ARGP_KEY_ARG:
         o->words[o->word_count++] = arg;
         return 0;
@@ -297,11 +303,16 @@ int cli_parse(const struct cli_command *command, int argc, char **argv, struct c
     for (size_t i = 0; i < sizeof group / sizeof *group; i++)
         if (group[i].flag == ~0u || (command->takes & group[i].flag))
             children[group_count++].argp = group[i].group;
-    const struct argp argp = {0, collect, command->words, command->about, children, 0, 0};
+    static const struct argp_option own[] = {{"", 'h', 0, OPTION_HIDDEN, 0, 0}, {0}};
+    const struct argp argp = {own, collect, command->words, command->about, children, 0, 0};
     const struct cli_options defaults = {
         .command = command->name, .device = -1, .seed = 1, .stride = {1, 1}, .dilation = {1, 1}, .groups = 1};
     *o = defaults;
     if (!(o->words = calloc((size_t)argc + 1, sizeof *o->words)))
         return cli_error("out of memory: %d words", argc);
-    return argp_parse(&argp, argc, argv, 0, NULL, o) == 0 ? check_words(command, o) : CLI_BAD;
+    if (argp_parse(&argp, argc, argv, 0, NULL, o) != 0)
+        return CLI_BAD;
+    if (o->plan.math == CONVOY_MATH_MATCH && !o->tolerance)
+        o->plan.rtol = o->plan.atol = 1e-3;
+    return check_words(command, o);
 }

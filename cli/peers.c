@@ -83,6 +83,16 @@ static int run_one(char *path, const char *problem, int threads, double seconds,
     return CLI_OK;
 }
 
+int peers_count(void)
+{
+    glob_t found;
+    if (!find(&found))
+        return 0;
+    const int count = (int)found.gl_pathc;
+    globfree(&found);
+    return count;
+}
+
 int peers_run(const char *problem, int threads, double seconds, uint64_t seed, void (*each)(void *user, cJSON *line),
               void *user)
 {

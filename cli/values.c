@@ -80,7 +80,7 @@ bool parse_padding(const char *text, int64_t pad[4], bool *same)
 {
     int64_t v[4];
     *same = strcmp(text, "same") == 0;
-    if (*same)
+    if (*same || strcmp(text, "valid") == 0)
         return true;
     if (!strchr(text, ',')) {
         if (!parse_pair(text, 0, v))

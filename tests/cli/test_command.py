@@ -90,6 +90,7 @@ class Run(Case):
         shape, y = self.run_values("--x", self.x, "--w", self.w)
         self.assertEqual(shape, (3, 3))
         self.assertEqual(y, [10, 14, 18, 26, 30, 34, 42, 46, 50])
+        self.assertEqual(self.run_values("--x", self.x, "--w", self.w, "--padding", "valid"), (shape, y))
         shape, y = self.run_values("--x", self.x, "--w", self.w, "--padding", "same")
         self.assertEqual(shape, (4, 4))
         self.assertEqual((y[0], y[-1]), (10, 15))
@@ -163,7 +164,7 @@ class Run(Case):
         for words, says in [(("--stride", "0"), "--stride"), (("--padding", "1,2"), "--padding"), (("--padding", "nan"), "--padding"),
                             (("--groups", "3"), "1/3"), (("--dilation", "9"), "effective kernel is 10"),
                             (("--padding", "same", "--stride", "2"), "stride 1"), (("--engine", "nosuch"), "'nosuch'"),
-                            (("--engine", "ref:t8"), "t8"), (("--math", "tf32"), "exact, fp32 or match"), (("--math", "match"), "rtol"),
+                            (("--engine", "ref:t8"), "t8"), (("--math", "tf32"), "exact, fp32 or match"), (("--math", "match", "--rtol", "0"), "rtol"),
                             (("--threads", "0"), "1 to 1024"), (("--device", "cuda:x"), "cuda:x"), (("--isa", "sse"), "sse"),
                             (("--workspace-limit", "-1"), "bytes"), (("--exclude", "nosuch"), "nosuch"), (("extra",), "extra"),
                             (("--padding", "9223372036854775807"), "pad_t")]:
@@ -186,6 +187,7 @@ class Usage(Case):
         for command in ["run", "verify", "bench", "tune", "explain", "engines", "info", "wisdom"]:
             self.assertIn(command, text)
             self.assertIn("--device", self.good(command, "--help"))
+            self.assertEqual(self.good(command, "--help"), self.good(command, "-h"))
         self.assertIn("Exit codes: 0 fine, 1 a check failed, 2 bad usage or input.", text)
 
     def test_bad_usage(self):
@@ -237,7 +239,7 @@ class Usage(Case):
 class Reports(Case):
     def test_verify(self):
         for words in ((), ("--with-bias",), ("--prepared",), ("--workspace-limit", "0"), ("--isa", "scalar"), ("--threads", "1"),
-                      ("--math", "exact"), ("--math", "match", "--rtol", "1e-3", "--atol", "1e-3")):
+                      ("--math", "exact"), ("--math", "match"), ("--math", "match", "--rtol", "1e-3", "--atol", "1e-3")):
             done = convoy("verify", "n2c3h17w15k4r5_pad1", "n1c2h30k2r7_padsame_gc", "--device", "cpu", "--json", *words)
             if done.returncode == 2 and "no engine accepts" in done.stderr:
                 continue  # a build without an exact engine
@@ -340,6 +342,7 @@ class Results(Case):
 
     def test_peers(self):
         if not any(name.startswith("convoy-peer-") for name in os.listdir(os.path.dirname(CONVOY))):
+            self.bad("bench", "A", "--peers", "--device", "cpu", says=["convoy-peer-*", "CONVOY_PEERS=ON"])
             self.skipTest("no peer was built")
         lines = self.lines("bench", "n1c4h16k4r5", "--device", "cpu", "--time", "0.01", "--peers")
         peers = [line for line in lines if line.get("peer")]
