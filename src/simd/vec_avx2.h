@@ -49,11 +49,37 @@ static inline void vf_scatter_n(float *p, int64_t stride, vf a, int n)
         p[i * stride] = lane[i];
 }
 
+static inline void vf_columns(const float *const *p, int64_t at, const int quads, vf *out)
+{
+    vf m[4 * 4];
+    for (int j = 0; j < 4; j++)
+        for (int i = 0; i < quads; i++)
+            m[4 * i + j] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p[j] + at + 4 * i)),
+                                                _mm_loadu_ps(p[4 + j] + at + 4 * i), 1);
+    for (int i = 0; i < 4 * quads; i += 4) {
+        const vf a = _mm256_unpacklo_ps(m[i], m[i + 1]), b = _mm256_unpackhi_ps(m[i], m[i + 1]);
+        const vf c = _mm256_unpacklo_ps(m[i + 2], m[i + 3]), d = _mm256_unpackhi_ps(m[i + 2], m[i + 3]);
+        out[i] = _mm256_shuffle_ps(a, c, 0x44);
+        out[i + 1] = _mm256_shuffle_ps(a, c, 0xee);
+        out[i + 2] = _mm256_shuffle_ps(b, d, 0x44);
+        out[i + 3] = _mm256_shuffle_ps(b, d, 0xee);
+    }
+}
+
 typedef __m256i vm;
 static inline vm vm_between(int64_t a, int64_t b)
 {
     const int lo = a < 0 ? 0 : a > 8 ? 8 : (int)a, hi = b < 0 ? 0 : b > 8 ? 8 : (int)b;
     return _mm256_andnot_si256(cv_mask_n(lo), cv_mask_n(hi));
+}
+static inline vm vm_within(vf a, vf lo, vf hi)
+{
+    return _mm256_castps_si256(_mm256_and_ps(_mm256_cmp_ps(lo, a, _CMP_LE_OQ), _mm256_cmp_ps(a, hi, _CMP_LT_OQ)));
+}
+static inline unsigned vf_outside(vf a, vf lo, vf hi)
+{
+    return (unsigned)_mm256_movemask_ps(
+        _mm256_or_ps(_mm256_cmp_ps(lo, a, _CMP_NLE_UQ), _mm256_cmp_ps(a, hi, _CMP_NLE_UQ)));
 }
 static inline vf vf_load_m(const float *p, vm m) { return _mm256_maskload_ps(p, m); }
 static inline vf vf_fma_m(vf a, vf b, vf c, vm m)

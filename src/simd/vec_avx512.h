@@ -47,11 +47,44 @@ static inline void vf_scatter_n(float *p, int64_t stride, vf a, int n)
     _mm512_mask_i64scatter_ps(p, (__mmask8)(m >> 8), cv_offsets(8, stride), _mm512_extractf32x8_ps(a, 1), 4);
 }
 
+/* Quarters of 128 bits come by loads; only the transposition within them takes shuffles. */
+static inline void vf_columns(const float *const *p, int64_t at, const int quads, vf *out)
+{
+    vf m[4 * 4];
+    for (int j = 0; j < 4; j++)
+        for (int i = 0; i < quads; i++) {
+            const int64_t from = at + 4 * i;
+            const __m256 low = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p[j] + from)),
+                                                    _mm_loadu_ps(p[4 + j] + from), 1);
+            const __m256 high = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p[8 + j] + from)),
+                                                     _mm_loadu_ps(p[12 + j] + from), 1);
+            m[4 * i + j] = _mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1);
+        }
+    for (int i = 0; i < 4 * quads; i += 4) {
+        const __m512d a = _mm512_castps_pd(_mm512_unpacklo_ps(m[i], m[i + 1]));
+        const __m512d b = _mm512_castps_pd(_mm512_unpackhi_ps(m[i], m[i + 1]));
+        const __m512d c = _mm512_castps_pd(_mm512_unpacklo_ps(m[i + 2], m[i + 3]));
+        const __m512d d = _mm512_castps_pd(_mm512_unpackhi_ps(m[i + 2], m[i + 3]));
+        out[i] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, c));
+        out[i + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, c));
+        out[i + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(b, d));
+        out[i + 3] = _mm512_castpd_ps(_mm512_unpackhi_pd(b, d));
+    }
+}
+
 typedef __mmask16 vm;
 static inline vm vm_between(int64_t a, int64_t b)
 {
     const int lo = a < 0 ? 0 : a > 16 ? 16 : (int)a, hi = b < 0 ? 0 : b > 16 ? 16 : (int)b;
     return (vm)(cv_mask_n(hi) & ~cv_mask_n(lo));
+}
+static inline vm vm_within(vf a, vf lo, vf hi)
+{
+    return _mm512_cmp_ps_mask(lo, a, _CMP_LE_OQ) & _mm512_cmp_ps_mask(a, hi, _CMP_LT_OQ);
+}
+static inline unsigned vf_outside(vf a, vf lo, vf hi)
+{
+    return _mm512_cmp_ps_mask(lo, a, _CMP_NLE_UQ) | _mm512_cmp_ps_mask(a, hi, _CMP_NLE_UQ);
 }
 static inline vf vf_load_m(const float *p, vm m) { return _mm512_maskz_loadu_ps(m, p); }
 static inline vf vf_fma_m(vf a, vf b, vf c, vm m) { return _mm512_mask3_fmadd_ps(a, b, c, m); }

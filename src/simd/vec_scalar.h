@@ -16,18 +16,17 @@
  *   vf_stream_end              makes the streamed stores visible to other threads before what this one stores next
  *   vf_gather                  base[i * stride] for lane i, stride in floats; vf_gather_n the first n lanes
  *   vf_scatter_n               the inverse of vf_gather_n
- *   vm_between(a, b)           the mask of lanes a..b-1; a and b of any size, empty when b <= a
- *   vf_load_m(p, m)            lanes outside m load as +0 and no memory is touched for them
- *   vf_fma_m(a, b, c, m)       a*b + c in the lanes of m, c in the others
- *   vf_add vf_sub vf_mul vf_neg
- *   vf_fma(a,b,c) = a*b + c    vf_fnma(a,b,c) = c - a*b    vf_fms(a,b,c) = a*b - c
- *   vf_max vf_abs              for range scans; vf_max(a, b) returns b when either is NaN
- *   vf_hmax                    the largest lane
- *   vf_maxmag(acc, a)          the larger magnitude, by its bits: Inf above all numbers, NaN above Inf, kept for good
- *   vf_minmag(acc, a)          the smaller magnitude, zeros of a passed over (start from +Inf)
- *   vf_hold(a)                 a, in a register from here on: a load is not repeated at each use
- *   vf_transpose(m)            in-register transposition of a VL x VL block m[VL]
- *   vf_prefetch(p)             into L1; vf_prefetch_l2(p) into L2
+ *   vf_columns(p, at, quads, out)   lane l of out[t] is p[l][at + t], t < 4 * quads: columns of VL rows that lie
+ * anywhere vm_between(a, b)           the mask of lanes a..b-1; a and b of any size, empty when b <= a vm_within(a, lo,
+ * hi)       the mask of lanes with lo <= a < hi vf_outside(a, lo, hi)      bit l is set unless lo <= a <= hi in lane l;
+ * NaN is outside vf_load_m(p, m)            lanes outside m load as +0 and no memory is touched for them vf_fma_m(a, b,
+ * c, m)       a*b + c in the lanes of m, c in the others vf_add vf_sub vf_mul vf_neg vf_fma(a,b,c) = a*b + c
+ * vf_fnma(a,b,c) = c - a*b    vf_fms(a,b,c) = a*b - c vf_max vf_abs              for range scans; vf_max(a, b) returns
+ * b when either is NaN vf_hmax                    the largest lane vf_maxmag(acc, a)          the larger magnitude, by
+ * its bits: Inf above all numbers, NaN above Inf, kept for good vf_minmag(acc, a)          the smaller magnitude, zeros
+ * of a passed over (start from +Inf) vf_hold(a)                 a, in a register from here on: a load is not repeated
+ * at each use vf_transpose(m)            in-register transposition of a VL x VL block m[VL] vf_prefetch(p) into L1;
+ * vf_prefetch_l2(p) into L2
  */
 #ifndef CV_VEC_SCALAR_H
 #define CV_VEC_SCALAR_H
@@ -60,8 +59,16 @@ static inline void vf_scatter_n(float *p, int64_t stride, vf a, int n)
         *p = a;
 }
 
+static inline void vf_columns(const float *const *p, int64_t at, const int quads, vf *out)
+{
+    for (int t = 0; t < 4 * quads; t++)
+        out[t] = p[0][at + t];
+}
+
 typedef int vm;
 static inline vm vm_between(int64_t a, int64_t b) { return a <= 0 && b > 0; }
+static inline vm vm_within(vf a, vf lo, vf hi) { return lo <= a && a < hi; }
+static inline unsigned vf_outside(vf a, vf lo, vf hi) { return !(lo <= a && a <= hi); }
 static inline vf vf_load_m(const float *p, vm m) { return m ? *p : 0.0f; }
 static inline vf vf_fma_m(vf a, vf b, vf c, vm m) { return m ? fmaf(a, b, c) : c; }
 
