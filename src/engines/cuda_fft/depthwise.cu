@@ -16,6 +16,7 @@
 #include <cuda_runtime.h>
 
 #include "direct.cuh"
+#include "launch.cuh"
 #include "stage.cuh"
 
 /* Product of one column's share with the conjugate of the kernel's spectrum, in natural (not packed) form; result
@@ -102,6 +103,7 @@ __global__ void __launch_bounds__(CV_THREADS(CLASS), CV_BLOCKS(CLASS))
     const cv_place at = cv_tile_place(g, g.tile0 + item);
     const int p0 = at.ty * g.oy, q0 = at.tx * g.ox;
 
+    cv_let_next_start();
     if (threadIdx.x < 16)
         largest[threadIdx.x] = 0;
     const cv_window win = {p0 - g.pad_t, q0 - g.pad_l, g.h, g.w, g.xs[2], g.xs[3]};
@@ -113,6 +115,7 @@ __global__ void __launch_bounds__(CV_THREADS(CLASS), CV_BLOCKS(CLASS))
     cv_with_side<CLASS>(
         g.tx, [&](auto side) { cv_rows_forward<decltype(side)::value, false>(tile, pitch, g.ty, g.cb, largest); });
     __syncthreads();
+    cv_wait_for_previous();
     cv_with_side<CLASS>(g.ty, [&](auto side) {
         cv_columns_product<decltype(side)::value>(tile, pitch, g.oy, g.tx / 2, g.cb, live_cb, w, g.bins);
     });
@@ -142,7 +145,6 @@ extern "C" int cv_spectral_depthwise(const cv_spectral *g, void *stream)
 {
     const int64_t blocks = (int64_t)g->tiles * ((g->nk + g->cb - 1) / g->cb);
     const size_t bytes = (size_t)cv_tile_pitch(g->ty, g->tx, g->cb).chan * g->cb * sizeof(float);
-    kernels[cv_tile_class(
-        g->ty, g->tx)]<<<(unsigned)blocks, cv_tile_threads(g->ty, g->tx, g->cb), bytes, (cudaStream_t)stream>>>(*g);
-    return cudaGetLastError();
+    return cv_launch(kernels[cv_tile_class(g->ty, g->tx)], blocks, cv_tile_threads(g->ty, g->tx, g->cb), bytes, stream,
+                     g->overlap, *g);
 }

@@ -16,6 +16,7 @@
 #include <cuda_runtime.h>
 
 #include "direct.cuh"
+#include "launch.cuh"
 #include "stage.cuh"
 
 /* Columns of real-row spectra -> spectra, out[bin * bin_stride + channel]; HALF: only the first T/2 rows are not zero.
@@ -98,6 +99,7 @@ __global__ void __launch_bounds__(CV_THREADS(CLASS), CV_BLOCKS(CLASS))
         largest[threadIdx.x] = 0;
         smallest[threadIdx.x] = 0x7f800000u;
     }
+    cv_let_next_start();
     __syncthreads();
     if (is_x) {
         const cv_place at = cv_tile_place(g, g.tile0 + item);
@@ -127,6 +129,7 @@ __global__ void __launch_bounds__(CV_THREADS(CLASS), CV_BLOCKS(CLASS))
     });
     __syncthreads();
 
+    cv_wait_for_previous(); /* it may still read the spectra that these replace */
     if (threadIdx.x < 32) {
         const unsigned top = threadIdx.x < cb ? largest[threadIdx.x] : 0;
         const bool wide = !is_x && top != 0 && top - min(top, smallest[threadIdx.x % 16]) >= CV_RANGE_RATIO;
@@ -173,8 +176,6 @@ extern "C" int cv_spectral_forward(const cv_spectral *g, int what, void *stream)
     const int64_t x_blocks = what & CV_FORWARD_X ? (int64_t)g->tiles * cv_spectral_xblocks(g) : 0;
     const int64_t w_blocks = what & CV_FORWARD_W ? (int64_t)g->nk * cv_spectral_wblocks(g) : 0;
     const int threads = cv_tile_threads(g->ty, g->tx, what & CV_FORWARD_X ? g->cb : g->wcb);
-    kernels[cv_tile_class(
-        g->ty, g->tx)]<<<(unsigned)(x_blocks + w_blocks), threads, shared_bytes(g, what), (cudaStream_t)stream>>>(
-        *g, (int)x_blocks);
-    return cudaGetLastError();
+    return cv_launch(kernels[cv_tile_class(g->ty, g->tx)], x_blocks + w_blocks, threads, shared_bytes(g, what), stream,
+                     g->overlap, *g, (int)x_blocks);
 }

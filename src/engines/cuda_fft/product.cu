@@ -21,7 +21,7 @@
  */
 #include <cuda_runtime.h>
 
-#include "spectral.h"
+#include "launch.cuh"
 
 constexpr int CV_STEP = 16;  /* channels a stage */
 constexpr int CV_CHAIN = 32; /* channels that a tensor-core sum may run over */
@@ -175,6 +175,8 @@ __global__ void __launch_bounds__(32 * WK * WT, FIT)
             }
     };
 
+    cv_let_next_start();
+    cv_wait_for_previous();
 #pragma unroll
     for (int s = 0; s < STAGES - 1; s++) {
         if (s < steps)
@@ -303,6 +305,5 @@ extern "C" int cv_spectral_product(const cv_spectral *g, int shape, void *stream
     const int outputs = g->ng == 1 ? g->nk : g->kg;
     const int k_blocks = (outputs + s.outputs - 1) / s.outputs, t_blocks = (g->tiles + s.tiles - 1) / s.tiles;
     const int64_t blocks = (int64_t)g->ng * g->bins * k_blocks * t_blocks;
-    s.kernel<<<(unsigned)blocks, s.threads, s.bytes, (cudaStream_t)stream>>>(*g, k_blocks, t_blocks);
-    return cudaGetLastError();
+    return cv_launch(s.kernel, blocks, s.threads, s.bytes, stream, g->overlap, *g, k_blocks, t_blocks);
 }

@@ -3,29 +3,37 @@
  *
  *     Y[bin][tile][k] = sum over c of X[bin][tile][c] conj W[bin][k][c]
  *
- * The arithmetic is product.cu's: operands cut in two TF32 parts, three products of them, three real products for a
- * complex one. What differs is where operands live. W's rows (64 outputs a block) are wgmma's A operand: read from the
- * ring of raw stages, cut, and kept in registers. X's rows (8 NT tiles) are its B operand: every thread cuts some of
- * them once and writes six planes (xr, xi - xr, xr + xi, big and small parts) in the layout that wgmma reads, where
- * all four warps use them. Cutting the next 16 channels of X overlaps the products of these.
+ * Operands are cut in two TF32 parts and three products of them taken, as in product.cu, but a complex product takes
+ * four real ones here, re += wr xr + wi xi, im += wr xi - wi xr, where that takes three (Gauss). The tensor cores have
+ * time for a third more; what was short was everything else: four planes of X to cut and write instead of six, two
+ * thirds of W's fragments, two sums to move instead of three, so that three blocks fit a multiprocessor. The sign is
+ * the instruction's own.
+ *
+ * W's rows (64 outputs a block) are wgmma's A operand: read from the ring of raw stages, cut, and kept in registers.
+ * X's rows (8 NT tiles) are its B operand: every thread cuts some of them once and writes four planes (xr and xi, big
+ * and small parts) in the layout that wgmma reads, where all four warps use them. Cutting the next 16 channels of X
+ * overlaps the products of these.
  *
  * A plane: core matrices of 8 tiles x 4 channels (128 bytes). Step h of 8 channels takes the 16-byte words 2t + h of
  * the raw rows, t = 0 .. 3: their first channels in one core matrix, their second ones in the next, as a fragment's
- * columns t and t + 4. Raw rows are 144 bytes apart, so that 8 rows at one word, and 2 rows at the words of a step,
- * meet all banks.
+ * columns t and t + 4. Raw rows come by the tensor copy engine, which exchanges a row's words by the row's number
+ * modulo 8, so that 8 rows at one word, and 2 rows at the words of a step, meet all banks; it also spares the addresses
+ * and copies that were a quarter of all instructions.
  *
  * Tensor cores truncate when they add: every CHAIN channels the sums move into others, rounded, in registers.
- * Registers: 12 NT sums in the tensor core, 8 NT kept, 48 of W. Shared memory: STAGES (64 + 8 NT) 144 + 2 x 3072 NT.
- * Problem D at 64 x 64 (NT 7): a step of 16 channels is 18 wgmma of 28 cycles; 0.07 ms at the tensor cores' rate,
+ * Registers: 8 NT sums in the tensor core, 8 NT kept, 32 of W. Shared memory: STAGES (64 + 8 NT) 128 + 2 x 2048 NT.
+ * Problem D at 64 x 64 (NT 7): a step of 16 channels is 24 wgmma of 28 cycles; 0.09 ms at the tensor cores' rate,
  * 0.11 ms for 475 MB at 4.3 TB/s.
- * Sources: the PTX manual's wgmma layouts; Ootomo and Yokota (2022) for the cut, Gauss for three products.
+ * Sources: the PTX manual's wgmma layouts; Ootomo and Yokota (2022) for the cut.
  */
 #include <cuda_runtime.h>
 
-#include "spectral.h"
+#include <cuda.h>
+
+#include "launch.cuh"
 
 constexpr int CV_STEP = 16;  /* channels a stage */
-constexpr int CV_CHAIN = 32; /* channels that a tensor-core sum runs over */
+constexpr int CV_CHAIN = 16; /* channels that a tensor-core sum runs over */
 
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
@@ -40,41 +48,69 @@ __device__ __forceinline__ cv_cut cv_split_tf32(float a)
     return r;
 }
 
-/* d (+)= a b for 64 x 8 NT; add 0 begins a new sum. b: descriptor of the plane's core matrices. */
+/* d (+)= SIGN a b for 64 x 8 NT; add 0 begins a new sum. b: descriptor of the plane's core matrices. */
 #define CV_D4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
-#define CV_OPERANDS "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add)
-#define CV_WGMMA(N, LIST, A0, A1, A2, A3, B, P)                                                                        \
+#define CV_OPERANDS "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add), "n"(SIGN)
+#define CV_WGMMA(N, LIST, A0, A1, A2, A3, B, P, S)                                                                     \
     "{ .reg .pred p; setp.ne.b32 p, " P ", 0; wgmma.mma_async.sync.aligned.m64n" N "k8.f32.tf32.tf32 {" LIST "}, {" A0 \
-    "," A1 "," A2 "," A3 "}, " B ", p, 1, 1; }"
+    "," A1 "," A2 "," A3 "}, " B ", p, " S ", 1; }"
 #define CV_L4(a, b, c, e) "%" #a ",%" #b ",%" #c ",%" #e
-template <int NT> __device__ __forceinline__ void cv_wgmma(float *d, const unsigned *a, unsigned long long b, int add)
+template <int NT, int SIGN>
+__device__ __forceinline__ void cv_wgmma(float *d, const unsigned *a, unsigned long long b, int add)
 {
 #define CV_LIST3 CV_L4(0, 1, 2, 3) "," CV_L4(4, 5, 6, 7) "," CV_L4(8, 9, 10, 11)
-#define CV_LIST5 CV_LIST3 "," CV_L4(12, 13, 14, 15) "," CV_L4(16, 17, 18, 19)
+#define CV_LIST4 CV_LIST3 "," CV_L4(12, 13, 14, 15)
+#define CV_LIST5 CV_LIST4 "," CV_L4(16, 17, 18, 19)
 #define CV_LIST7 CV_LIST5 "," CV_L4(20, 21, 22, 23) "," CV_L4(24, 25, 26, 27)
 #define CV_LIST9 CV_LIST7 "," CV_L4(28, 29, 30, 31) "," CV_L4(32, 33, 34, 35)
     if constexpr (NT == 3)
-        asm volatile(CV_WGMMA("24", CV_LIST3, "%12", "%13", "%14", "%15", "%16", "%17")
+        asm volatile(CV_WGMMA("24", CV_LIST3, "%12", "%13", "%14", "%15", "%16", "%17", "%18")
                      : CV_D4(0), CV_D4(4), CV_D4(8)
                      : CV_OPERANDS);
+    else if constexpr (NT == 4)
+        asm volatile(CV_WGMMA("32", CV_LIST4, "%16", "%17", "%18", "%19", "%20", "%21", "%22")
+                     : CV_D4(0), CV_D4(4), CV_D4(8), CV_D4(12)
+                     : CV_OPERANDS);
     else if constexpr (NT == 5)
-        asm volatile(CV_WGMMA("40", CV_LIST5, "%20", "%21", "%22", "%23", "%24", "%25")
+        asm volatile(CV_WGMMA("40", CV_LIST5, "%20", "%21", "%22", "%23", "%24", "%25", "%26")
                      : CV_D4(0), CV_D4(4), CV_D4(8), CV_D4(12), CV_D4(16)
                      : CV_OPERANDS);
     else if constexpr (NT == 7)
-        asm volatile(CV_WGMMA("56", CV_LIST7, "%28", "%29", "%30", "%31", "%32", "%33")
+        asm volatile(CV_WGMMA("56", CV_LIST7, "%28", "%29", "%30", "%31", "%32", "%33", "%34")
                      : CV_D4(0), CV_D4(4), CV_D4(8), CV_D4(12), CV_D4(16), CV_D4(20), CV_D4(24)
                      : CV_OPERANDS);
     else
-        asm volatile(CV_WGMMA("72", CV_LIST9, "%36", "%37", "%38", "%39", "%40", "%41")
+        asm volatile(CV_WGMMA("72", CV_LIST9, "%36", "%37", "%38", "%39", "%40", "%41", "%42")
                      : CV_D4(0), CV_D4(4), CV_D4(8), CV_D4(12), CV_D4(16), CV_D4(20), CV_D4(24), CV_D4(28), CV_D4(32)
                      : CV_OPERANDS);
 }
 
-__device__ __forceinline__ void cv_copy_16(unsigned to, const void *from)
+/* Barriers in shared memory that count a stage's arriving bytes. */
+__device__ __forceinline__ void cv_barrier_init(unsigned at)
 {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(at) : "memory");
 }
+__device__ __forceinline__ void cv_barrier_expect(unsigned at, int bytes)
+{
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
+}
+__device__ __forceinline__ void cv_barrier_wait(unsigned at, int parity)
+{
+    asm volatile(
+        "{ .reg .pred p; again: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; @!p bra again; }" ::"r"(at),
+        "r"(parity)
+        : "memory");
+}
+__device__ __forceinline__ void cv_copy_box(unsigned to, const CUtensorMap *map, int channel, int group, int row,
+                                            unsigned barrier)
+{
+    asm volatile(
+        "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], "
+        "[%5];" ::"r"(to),
+        "l"(map), "r"(channel), "r"(group), "r"(row), "r"(barrier)
+        : "memory");
+}
+
 __device__ __forceinline__ float4 cv_shared_16(unsigned from)
 {
     float4 v;
@@ -92,151 +128,158 @@ __device__ __forceinline__ void cv_store_16(unsigned to, unsigned a, unsigned b,
 #endif
 
 template <int NT> struct cv_hopper {
-    static constexpr int BK = 64, BT = 8 * NT, ROWS = BK + BT, THREADS = 128, PITCH = CV_STEP * 8 + 16;
-    static constexpr int STAGE = ROWS * PITCH, PLANE = NT * 512, PLANES = 6 * PLANE;
-    static constexpr int STAGES = NT < 9 ? 4 : 3; /* two blocks fit a multiprocessor */
-    static constexpr int BYTES = STAGES * STAGE + 2 * PLANES;
+    static constexpr int BK = 64, BT = 8 * NT, ROWS = BK + BT, THREADS = 128, PITCH = CV_STEP * 8;
+    static constexpr int STAGE = ROWS * PITCH, PLANE = NT * 512, PLANES = 4 * PLANE;
+    static constexpr int FIT = NT == 3 ? 4 : NT == 9 ? 2 : 3; /* blocks a multiprocessor */
+    static constexpr int STAGES = NT == 7 || NT == 3 ? 3 : 4;
+    static constexpr int TURNS = NT == 7 ? 2 : 1; /* in which W's fragments of a step are cut and used: registers */
+    static constexpr int AHEAD = TURNS == 1 ? STAGES : STAGES - 1; /* steps that copies run ahead */
+    static constexpr int BARRIERS = STAGES * STAGE + 2 * PLANES, BYTES = BARRIERS + STAGES * 8;
+    static_assert(FIT * (BYTES + 1024) <= 228 * 1024, "shared memory");
 };
 
+/* Boxes of 16 channels: of W (channels, 1, all rows of all bins), of X (channels of a group, groups, the same). */
 template <int NT>
-__global__ void __launch_bounds__(128, 2)
-    cv_product_hopper_kernel(const __grid_constant__ cv_spectral g, int k_blocks, int t_blocks)
+__global__ void __launch_bounds__(128, cv_hopper<NT>::FIT)
+    cv_product_hopper_kernel(const __grid_constant__ cv_spectral g, int k_blocks, int t_blocks,
+                             const __grid_constant__ CUtensorMap map_w, const __grid_constant__ CUtensorMap map_x)
 {
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
     typedef cv_hopper<NT> S;
-    extern __shared__ __align__(128) char ring[];
+    extern __shared__ __align__(1024) char ring[];
     const int per_bin = k_blocks * t_blocks, unit = blockIdx.x / per_bin, within = blockIdx.x - unit * per_bin;
     const int group = unit / g.bins, bin = unit - group * g.bins;
     const int kb = within % k_blocks * S::BK, tb = within / k_blocks * S::BT;
-    const int outputs = g.ng == 1 ? g.nk : g.kg, row_x = g.ng * g.cgp;
-    const float2 *x = (const float2 *)g.xf + ((int64_t)bin * g.tiles + tb) * row_x + group * g.cgp;
-    const float2 *w = (const float2 *)g.wf + ((int64_t)bin * g.wrows + g.wk0 + group * g.kg + kb) * g.cgp;
+    const int outputs = g.ng == 1 ? g.nk : g.kg;
     float2 *y = (float2 *)g.yf + ((int64_t)bin * g.tiles + tb) * g.nk + group * g.kg + kb;
     const int live_k = min(S::BK, outputs - kb), live_t = min(S::BT, g.tiles - tb);
     const unsigned shared = (unsigned)__cvta_generic_to_shared(ring), planes = shared + S::STAGES * S::STAGE;
+    const unsigned barriers = shared + S::BARRIERS;
     const int steps = (g.cgp + CV_STEP - 1) / CV_STEP;
 
-    /* Copies: a thread keeps its 16-byte word and moves down by 16 rows. Rows that do not exist repeat the last one:
-     * what they give is not stored, and copies without conditions cost half the instructions. */
-    const int word = threadIdx.x % 8, row0 = threadIdx.x / 8;
-    const char *const start_w = (const char *)(w + word * 2), *const start_x = (const char *)(x + word * 2);
-    const unsigned bytes_w = g.cgp * 8, bytes_x = row_x * 8, to0 = shared + row0 * S::PITCH + word * 16;
+    /* Rows beyond the block's last come along, the next bin's or zeros: what they give is not stored. Channels beyond
+     * the last come as zeros. */
     auto fill = [&](int step) {
-        const unsigned to = to0 + step % S::STAGES * S::STAGE;
-        if (step * CV_STEP + word * 2 < g.cgp) {
-#pragma unroll
-            for (int i = 0; i < S::BK; i += 16)
-                cv_copy_16(to + i * S::PITCH,
-                           start_w + step * (CV_STEP * 8) + (uint64_t)min(row0 + i, live_k - 1) * bytes_w);
-#pragma unroll
-            for (int i = 0; i < S::BT; i += 16)
-                if (i + 16 <= S::BT || row0 + i < S::BT)
-                    cv_copy_16(to + (S::BK + i) * S::PITCH,
-                               start_x + step * (CV_STEP * 8) + (uint64_t)min(row0 + i, live_t - 1) * bytes_x);
-        } else { /* beyond the last channel: zero */
-#pragma unroll 1
-            for (int i = row0; i < S::ROWS; i += 16)
-                cv_store_16(to + (i - row0) * S::PITCH, 0, 0, 0, 0);
-        }
+        const int slot = step % S::STAGES;
+        const unsigned to = shared + slot * S::STAGE, barrier = barriers + slot * 8;
+        cv_barrier_expect(barrier, S::STAGE);
+        cv_copy_box(to, &map_w, step * CV_STEP * 2, 0, bin * g.wrows + g.wk0 + group * g.kg + kb, barrier);
+        cv_copy_box(to + S::BK * S::PITCH, &map_x, step * CV_STEP * 2, group, bin * g.tiles + tb, barrier);
     };
 
     /* X's planes of a step: a task is a tile's 8 channels. */
-    auto cut_x = [&](int step) {
+    auto cut_x = [&](int step, int turn) {
         const unsigned stage = shared + step % S::STAGES * S::STAGE + S::BK * S::PITCH,
                        to = planes + step % 2 * S::PLANES;
-        for (int task = threadIdx.x; task < 2 * S::BT; task += S::THREADS) {
+        for (int task = threadIdx.x + turn * S::BT; task < (turn + 1) * (2 / S::TURNS) * S::BT; task += S::THREADS) {
             const int h = task >= S::BT, t = task - h * S::BT;
             const unsigned at = to + (t / 8) * 512 + h * 256 + (t % 8) * 16;
-            cv_cut r[2][4], d[2][4], s[2][4]; /* [even, odd channel][pair] */
+            cv_cut r[2][4], m[2][4]; /* real, imaginary: [even, odd channel][pair] */
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                const float4 v = cv_shared_16(stage + t * S::PITCH + (2 * i + h) * 16);
-                r[0][i] = cv_split_tf32(v.x), d[0][i] = cv_split_tf32(v.y - v.x), s[0][i] = cv_split_tf32(v.x + v.y);
-                r[1][i] = cv_split_tf32(v.z), d[1][i] = cv_split_tf32(v.w - v.z), s[1][i] = cv_split_tf32(v.z + v.w);
+                const float4 v = cv_shared_16(stage + t * S::PITCH + ((2 * i + h) ^ t % 8) * 16);
+                r[0][i] = cv_split_tf32(v.x), m[0][i] = cv_split_tf32(v.y);
+                r[1][i] = cv_split_tf32(v.z), m[1][i] = cv_split_tf32(v.w);
             }
 #pragma unroll
             for (int e = 0; e < 2; e++) {
                 const unsigned q = at + e * 128;
                 cv_store_16(q, r[e][0].big, r[e][1].big, r[e][2].big, r[e][3].big);
                 cv_store_16(q + S::PLANE, r[e][0].small, r[e][1].small, r[e][2].small, r[e][3].small);
-                cv_store_16(q + 2 * S::PLANE, d[e][0].big, d[e][1].big, d[e][2].big, d[e][3].big);
-                cv_store_16(q + 3 * S::PLANE, d[e][0].small, d[e][1].small, d[e][2].small, d[e][3].small);
-                cv_store_16(q + 4 * S::PLANE, s[e][0].big, s[e][1].big, s[e][2].big, s[e][3].big);
-                cv_store_16(q + 5 * S::PLANE, s[e][0].small, s[e][1].small, s[e][2].small, s[e][3].small);
+                cv_store_16(q + 2 * S::PLANE, m[e][0].big, m[e][1].big, m[e][2].big, m[e][3].big);
+                cv_store_16(q + 3 * S::PLANE, m[e][0].small, m[e][1].small, m[e][2].small, m[e][3].small);
             }
         }
     };
 
     const int lane = threadIdx.x & 31, wk = (threadIdx.x >> 5) * 16, quad = lane & 3, octet = lane >> 2;
-    unsigned a1[2][3][4], a2[2][3][4]; /* [step of 8 channels][product] */
-    auto cut_w = [&](int step) {
+    constexpr int EIGHTS = 2 / S::TURNS;         /* of 8 channels that are cut and multiplied at once */
+    unsigned a1[EIGHTS][2][4], a2[EIGHTS][2][4]; /* big, small: [eight][real, imaginary] */
+    auto cut_w = [&](int step, int turn) {
         const unsigned stage = shared + step % S::STAGES * S::STAGE;
 #pragma unroll
-        for (int h = 0; h < 2; h++)
+        for (int h = 0; h < EIGHTS; h++)
 #pragma unroll
             for (int half = 0; half < 2; half++) {
                 const unsigned row = wk + octet + half * 8;
-                const float4 v = cv_shared_16(stage + row * S::PITCH + (2 * quad + h) * 16);
+                const float4 v = cv_shared_16(stage + row * S::PITCH + ((2 * quad + turn + h) ^ row % 8) * 16);
 #pragma unroll
                 for (int e = 0; e < 2; e++) {
-                    const float re = e ? v.z : v.x, im = e ? v.w : v.y;
-                    const cv_cut s = cv_split_tf32(re - im), r = cv_split_tf32(re), i = cv_split_tf32(im);
-                    a1[h][0][half + 2 * e] = s.big, a2[h][0][half + 2 * e] = s.small;
-                    a1[h][1][half + 2 * e] = r.big, a2[h][1][half + 2 * e] = r.small;
-                    a1[h][2][half + 2 * e] = i.big, a2[h][2][half + 2 * e] = i.small;
+                    const cv_cut r = cv_split_tf32(e ? v.z : v.x), m = cv_split_tf32(e ? v.w : v.y);
+                    a1[h][0][half + 2 * e] = r.big, a2[h][0][half + 2 * e] = r.small;
+                    a1[h][1][half + 2 * e] = m.big, a2[h][1][half + 2 * e] = m.small;
                 }
             }
     };
 
-    float sum[3][NT * 4], kept[2][NT * 4];
+    float sum[2][NT * 4], kept[2][NT * 4]; /* real, imaginary */
 #pragma unroll
     for (int i = 0; i < NT * 4; i++)
         kept[0][i] = kept[1][i] = 0.0f;
     /* no swizzle; 128 bytes between core matrices along channels, 512 along tiles */
     const unsigned long long layout = (128ull >> 4) << 16 | (512ull >> 4) << 32;
 
-    for (int s = 0; s < S::STAGES - 1; s++) {
-        if (s < steps)
+    cv_let_next_start();
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < S::STAGES; i++)
+            cv_barrier_init(barriers + i * 8);
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        cv_wait_for_previous();
+        for (int s = 0; s < S::AHEAD && s < steps; s++)
             fill(s);
-        asm volatile("cp.async.commit_group;" ::: "memory");
     }
-    asm volatile("cp.async.wait_group %0;" ::"n"(S::STAGES - 2) : "memory");
     __syncthreads();
-    cut_x(0);
+    cv_barrier_wait(barriers, 0);
+    for (int turn = 0; turn < S::TURNS; turn++)
+        cut_x(0, turn);
     for (int step = 0; step < steps; step++) {
-        cut_w(step);
-        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-        __syncthreads();
-        /* everybody has cut this step's rows: its stage's successor in the ring may be overwritten */
-        const int add = step % (CV_CHAIN / CV_STEP) != 0;
-        const unsigned long long b = layout | ((planes + step % 2 * S::PLANES) & 0x3ffff) >> 4;
-        asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
-        for (int h = 0; h < 2; h++)
+        for (int turn = 0; turn < S::TURNS; turn++) {
+            cut_w(step, turn);
+            if (turn == 0) {
+                asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+                __syncthreads();
+            }
+            /* Everybody has cut this step's rows (before the last turn: the step's before), whose place in the ring may
+             * be overwritten. */
+            const int add = turn > 0 || step % (CV_CHAIN / CV_STEP) != 0;
+            const unsigned long long b = layout | ((planes + step % 2 * S::PLANES) & 0x3ffff) >> 4;
+            asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+            /* the small products first: while the sum is small, adding to it loses nothing */
 #pragma unroll
             for (int part = 0; part < 3; part++)
 #pragma unroll
-                for (int p = 0; p < 3; p++) {
-                    const int plane = 2 * p + (part == 1);
-                    cv_wgmma<NT>(sum[p], part == 0 ? a2[h][p] : a1[h][p], b + ((plane * S::PLANE + h * 256) >> 4),
-                                 h + part > 0 ? 1 : add);
-                }
-        asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+                for (int h = 0; h < EIGHTS; h++)
+#pragma unroll
+                    for (int m = 0; m < 2; m++) { /* W's real part, then its imaginary part */
+                        const unsigned *const a = part == 0 ? a2[h][m] : a1[h][m];
+                        const int more = h + part + m > 0 ? 1 : add;
+                        const unsigned long long at = b + (((part == 1) * S::PLANE + (turn + h) * 256) >> 4);
+                        cv_wgmma<NT, 1>(sum[0], a, at + (m * 2 * S::PLANE >> 4), more);
+                        if (m == 0)
+                            cv_wgmma<NT, 1>(sum[1], a, at + (2 * S::PLANE >> 4), more);
+                        else
+                            cv_wgmma<NT, -1>(sum[1], a, at, more);
+                    }
+            asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 
-        if (step + S::STAGES - 1 < steps)
-            fill(step + S::STAGES - 1);
-        asm volatile("cp.async.commit_group;" ::: "memory");
-        if (step + 1 < steps) {
-            asm volatile("cp.async.wait_group %0;" ::"n"(S::STAGES - 2) : "memory");
-            __syncthreads();
-            cut_x(step + 1);
+            if (turn == 0 && threadIdx.x == 0) {
+                const int next = step + S::AHEAD;
+                if (next < steps)
+                    fill(next);
+            }
+            if (step + 1 < steps) {
+                if (turn == 0)
+                    cv_barrier_wait(barriers + (step + 1) % S::STAGES * 8, (step + 1) / S::STAGES % 2);
+                cut_x(step + 1, turn);
+            }
+            asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
         }
-        asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
         if ((step + 1) % (CV_CHAIN / CV_STEP) == 0 || step + 1 == steps)
 #pragma unroll
             for (int i = 0; i < NT * 4; i++) {
-                kept[0][i] += sum[0][i] + sum[2][i];
-                kept[1][i] += sum[0][i] + sum[1][i];
+                kept[0][i] += sum[0][i];
+                kept[1][i] += sum[1][i];
             }
     }
 
@@ -258,10 +301,11 @@ __global__ void __launch_bounds__(128, 2)
 struct cv_hopper_entry {
     int tiles, bytes;
     float cycles;
-    void (*kernel)(const cv_spectral, int, int);
+    void (*kernel)(const cv_spectral, int, int, const CUtensorMap, const CUtensorMap);
 };
 #define CV_ENTRY(NT, CYCLES) {8 * NT, cv_hopper<NT>::BYTES, CYCLES, cv_product_hopper_kernel<NT>},
-static const cv_hopper_entry shapes[] = {CV_ENTRY(3, 11.0f) CV_ENTRY(5, 9.1f) CV_ENTRY(7, 7.6f) CV_ENTRY(9, 8.4f)};
+static const cv_hopper_entry shapes[] = {CV_ENTRY(3, 8.6f) CV_ENTRY(4, 7.8f) CV_ENTRY(5, 7.3f) CV_ENTRY(7, 7.6f)
+                                             CV_ENTRY(9, 7.4f)};
 
 extern "C" int cv_hopper_shapes(void) { return sizeof shapes / sizeof shapes[0]; }
 
@@ -272,12 +316,35 @@ extern "C" float cv_hopper_shape(int shape, int *outputs, int *tiles)
     return shapes[shape].cycles;
 }
 
+/* The driver's function that describes boxes to the tensor copy engine. */
+static decltype(&cuTensorMapEncodeTiled) encode;
+
 extern "C" int cv_hopper_setup(void)
 {
+    cudaDriverEntryPointQueryResult found;
+    void *address = nullptr;
+    if (int e = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &address, 12000, cudaEnableDefault, &found))
+        return e;
+    if (!address)
+        return cudaErrorNotSupported;
+    encode = (decltype(encode))address;
     for (const cv_hopper_entry &s : shapes)
         if (int e = cv_allow_shared((const void *)s.kernel, s.bytes))
             return e;
     return cudaSuccess;
+}
+
+/* Boxes of 16 channels of one group by so many rows of a spectrum (rows, groups, channels of a group). */
+static int boxes(CUtensorMap *map, float *spectrum, int64_t rows, int groups, int channels, int box_rows)
+{
+    const cuuint64_t sizes[3] = {(cuuint64_t)channels * 2, (cuuint64_t)groups, (cuuint64_t)rows};
+    const cuuint64_t strides[2] = {(cuuint64_t)channels * 8, (cuuint64_t)channels * 8 * groups};
+    const cuuint32_t box[3] = {2 * CV_STEP, 1, (cuuint32_t)box_rows}, steps[3] = {1, 1, 1};
+    return encode(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 3, spectrum, sizes, strides, box, steps,
+                  CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS
+               ? cudaSuccess
+               : cudaErrorInvalidValue;
 }
 
 extern "C" int cv_hopper_product(const cv_spectral *g, int shape, void *stream)
@@ -286,6 +353,9 @@ extern "C" int cv_hopper_product(const cv_spectral *g, int shape, void *stream)
     const int outputs = g->ng == 1 ? g->nk : g->kg;
     const int k_blocks = (outputs + 63) / 64, t_blocks = (g->tiles + s.tiles - 1) / s.tiles;
     const int64_t blocks = (int64_t)g->ng * g->bins * k_blocks * t_blocks;
-    s.kernel<<<(unsigned)blocks, 128, s.bytes, (cudaStream_t)stream>>>(*g, k_blocks, t_blocks);
-    return cudaGetLastError();
+    CUtensorMap map_w, map_x;
+    int e = boxes(&map_w, g->wf, (int64_t)g->bins * g->wrows, 1, g->cgp, 64);
+    if (!e)
+        e = boxes(&map_x, g->xf, (int64_t)g->bins * g->tiles, g->ng, g->cgp, s.tiles);
+    return e ? e : cv_launch(s.kernel, blocks, 128, s.bytes, stream, g->overlap, *g, k_blocks, t_blocks, map_w, map_x);
 }

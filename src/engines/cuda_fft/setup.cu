@@ -1,7 +1,7 @@
 /* Shared-memory limits of all kernels, raised once a device; and w's packed copy. */
 #include <cuda_runtime.h>
 
-#include "spectral.h"
+#include "launch.cuh"
 
 extern "C" {
 int cv_forward_setup(void);
@@ -39,4 +39,14 @@ extern "C" int cv_spectral_pack(const cv_spectral *g, float *copy, void *stream)
     const int64_t blocks = ((int64_t)g->k * g->cg * g->r * g->s + 255) / 256;
     pack_kernel<<<(unsigned)(blocks < 16384 ? blocks : 16384), 256, 0, (cudaStream_t)stream>>>(*g, copy);
     return cudaGetLastError();
+}
+
+/* A build for older devices that a driver translates for this one has no waits in its kernels. */
+extern "C" int cv_spectral_overlaps(void)
+{
+    int device = 0, major = 0;
+    cudaFuncAttributes attributes;
+    return cudaGetDevice(&device) == cudaSuccess &&
+           cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess && major >= 9 &&
+           cudaFuncGetAttributes(&attributes, (const void *)pack_kernel) == cudaSuccess && attributes.ptxVersion >= 90;
 }

@@ -24,10 +24,11 @@ extern "C" {
 #endif
 
 typedef struct cv_spectral {
-    int n, c, h, w, k, r, s, p, q; /* the problem */
+    int n, c, h, w, k, r, s, p, q; /* the problem, without taps that padding keeps from every output */
     int cg, kg;                    /* channels and outputs of one group */
     int stride_h, stride_w, pad_t, pad_l;
     int64_t xs[4], ws[4], ys[4]; /* element strides of (N, C, H, W), (K, C/G, R, S), (N, K, P, Q) */
+    int64_t w_first;             /* element of w that is the first of these R x S */
 
     int ty, tx, oy, ox; /* tile and its outputs */
     int ny, nx;         /* tiles down and across one image */
@@ -41,6 +42,7 @@ typedef struct cv_spectral {
     int k0, nk;       /* outputs (whole groups if there are several), */
     int g0, ng;       /* and their groups */
     int wrows, wk0;   /* outputs that wf has, and which of them is k0 */
+    int overlap;      /* a launch may begin while the kernel before it ends (launch.cuh) */
 
     const float *x, *weight, *bias; /* bias may be NULL */
     float *y;
@@ -67,6 +69,8 @@ float cv_spectral_product_shape(int shape, int *outputs, int *tiles, int *begin)
 /* Each launcher only enqueues and returns a cudaError_t. The first launch on a device must come after cv_spectral_setup
  * there. */
 int cv_spectral_setup(void);
+/* Whether this device and this build let a kernel begin while the one before it ends; after cv_spectral_setup. */
+int cv_spectral_overlaps(void);
 /* Lets a kernel ask for that much shared memory. */
 int cv_allow_shared(const void *kernel, int bytes);
 /* w with its strides to a packed copy. */

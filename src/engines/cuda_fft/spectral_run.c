@@ -14,33 +14,36 @@ static int smaller(int a, int b) { return a < b ? a : b; }
 int cv_spectral_prepare(const cv_spectral_plan *plan, const float *weight, void *prepared, void *stream)
 {
     cv_spectral g = plan->g;
-    g.weight = weight;
+    g.weight = weight + g.w_first;
     g.wf = (float *)prepared;
     g.wflag = (uint8_t *)prepared + plan->weights_flags_at;
     g.k0 = g.wk0 = 0;
     g.nk = g.wrows = g.k;
+    g.overlap = 0;
     const int e = cv_spectral_pack(&g, (float *)((char *)prepared + plan->weights_copy_at), stream);
     return e ? e : transform(&g, CV_FORWARD_W, stream);
 }
 
-/* One pass: the outputs and tiles that g says. */
-static int pass(const cv_spectral *g, const cv_spectral_plan *plan, int what, void *stream, cv_spectral_mark mark,
-                void *user)
+/* One pass: the outputs and tiles that g says. A run's first kernel overlaps nothing: what comes before is not ours. */
+static int pass(cv_spectral *g, const cv_spectral_plan *plan, int what, void *stream, cv_spectral_mark mark, void *user)
 {
     int e;
     if (what) {
         if ((e = transform(g, what, stream)))
             return e;
+        g->overlap = plan->g.overlap;
         if (mark)
             mark(user, what == CV_FORWARD_W);
     }
     if (plan->depthwise) {
         if (!(e = cv_spectral_depthwise(g, stream)) && mark)
             mark(user, 3);
+        g->overlap = plan->g.overlap;
         return e;
     }
     if ((e = cv_spectral_product(g, plan->shape, stream)))
         return e;
+    g->overlap = plan->g.overlap;
     if (mark)
         mark(user, 2);
     if (!(e = cv_spectral_inverse(g, stream)) && mark)
@@ -54,7 +57,8 @@ int cv_spectral_run(const cv_spectral_plan *plan, const float *x, const float *w
     cv_spectral g = plan->g;
     const int many = plan->groups > 1;
     char *at = (char *)workspace;
-    g.x = x, g.weight = weight, g.bias = bias, g.y = y;
+    g.x = x, g.weight = weight + g.w_first, g.bias = bias, g.y = y;
+    g.overlap = 0;
     g.xf = (float *)at, at += plan->xf_bytes;
     g.yf = (float *)at, at += plan->yf_bytes;
     g.wf = (float *)at, at += plan->wf_bytes;
