@@ -32,6 +32,15 @@ static cv_spectral_machine rates(const cv_machine *m)
     return r;
 }
 
+/* Leaves out the taps along one side that meet the image for no output: those before first and from last on. */
+static void crop_taps(int64_t taps, int64_t image, int64_t pad, int64_t reach, int *first, int *last)
+{
+    *first = (int)(pad > reach ? pad - reach : 0);
+    *last = (int)(taps < pad + image ? taps : pad + image);
+    if (*first >= *last)
+        *first = 0, *last = (int)taps;
+}
+
 static cv_spectral geometry(const cv_request *q)
 {
     const convoy_problem *p = &q->p;
@@ -50,6 +59,12 @@ static cv_spectral geometry(const cv_request *q)
                      .stride_w = (int)p->stride_w,
                      .pad_t = (int)p->pad_t,
                      .pad_l = (int)p->pad_l};
+    int r0, r1, s0, s1;
+    crop_taps(p->r, p->h, p->pad_t, (q->P - 1) * p->stride_h, &r0, &r1);
+    crop_taps(p->s, p->w, p->pad_l, (q->Q - 1) * p->stride_w, &s0, &s1);
+    g.r = r1 - r0, g.pad_t -= r0;
+    g.s = s1 - s0, g.pad_l -= s0;
+    g.w_first = r0 * p->w_stride[2] + s0 * p->w_stride[3];
     memcpy(g.xs, p->x_stride, sizeof g.xs);
     memcpy(g.ws, p->w_stride, sizeof g.ws);
     memcpy(g.ys, p->y_stride, sizeof g.ys);
@@ -145,6 +160,7 @@ static convoy_status create(const cv_request *q, const cv_candidate *candidate, 
         return cv_fail(CONVOY_OUT_OF_MEMORY, "out of memory: a plan of engine cuda_fft");
     s->machine = q->machine;
     s->plan = plan;
+    s->plan.g.overlap = cv_spectral_overlaps();
     needs->workspace_bytes = plan.workspace_bytes;
     needs->weights_bytes = plan.weights_bytes;
     needs->bound_kind = 1;

@@ -117,6 +117,17 @@ static int fit(cv_spectral_plan *p, size_t limit)
     return p->workspace_bytes <= limit;
 }
 
+/* Outputs along a side of a tile: side - taps + 1, or all of the (unit-stride) result if one tile holds the whole image
+ * and what wraps around meets only zeros: local row i + r of the last outputs i is i + r - side, above the image. */
+static int tile_outputs(int side, int taps, int image, int pad, int64_t outputs)
+{
+    if (side < taps)
+        return 0;
+    if (side >= outputs && side >= pad + (int64_t)image && outputs + taps - 1 - side <= pad)
+        return (int)outputs;
+    return side - taps + 1 < outputs ? side - taps + 1 : (int)outputs;
+}
+
 /* Block counts of a launch that must stay below 2^31. */
 static int too_many(const cv_spectral_plan *p)
 {
@@ -124,7 +135,8 @@ static int too_many(const cv_spectral_plan *p)
     const double outputs = p->groups > 1 ? (double)p->group_step * g->kg : p->k_step;
     const double channels = (double)p->group_step * g->cgp;
     return (double)p->tile_step * (channels + outputs) + outputs * g->cgp > 1e9 ||
-           (double)g->bins * p->group_step * outputs > 1e9;
+           (double)g->bins * p->group_step * outputs > 1e9 || (double)g->bins * p->tile_step > 2e9 ||
+           (double)g->bins * g->k > 2e9; /* rows of spectra too */
 }
 
 int cv_spectral_make_plan(const cv_spectral *base, int groups, int ty, int tx, size_t limit, int prepared,
@@ -133,15 +145,13 @@ int cv_spectral_make_plan(const cv_spectral *base, int groups, int ty, int tx, s
     cv_spectral_plan p = {0}, best = {0};
     cv_spectral *g = &p.g;
     *g = *base;
-    g->ty = ty, g->tx = tx, g->oy = ty - g->r + 1, g->ox = tx - g->s + 1;
+    g->ty = ty, g->tx = tx;
     g->cb = cv_spectral_channels(ty, tx);
+    const int64_t pu = (int64_t)(g->p - 1) * g->stride_h + 1, qu = (int64_t)(g->q - 1) * g->stride_w + 1;
+    g->oy = tile_outputs(ty, g->r, g->h, g->pad_t, pu);
+    g->ox = tile_outputs(tx, g->s, g->w, g->pad_l, qu);
     if (g->cb == 0 || g->oy < 1 || g->ox < 1)
         return -1;
-    const int64_t pu = (int64_t)(g->p - 1) * g->stride_h + 1, qu = (int64_t)(g->q - 1) * g->stride_w + 1;
-    if (g->oy > pu)
-        g->oy = (int)pu;
-    if (g->ox > qu)
-        g->ox = (int)qu;
     g->ny = (int)((pu + g->oy - 1) / g->oy), g->nx = (int)((qu + g->ox - 1) / g->ox);
     const int64_t tiles = (int64_t)g->n * g->ny * g->nx;
     if (tiles > INT32_MAX / 2)
