@@ -2,7 +2,9 @@
  * product's block shape follows by the engine's own reckoning. */
 #include "board.cuh"
 
+#define CV_PLAIN_LAUNCHES 1
 #include "engines/cuda_fft/direct.cuh"
+#include "engines/cuda_fft/launch.cuh"
 #include "engines/cuda_fft/spectral_plan.h"
 #include "engines/cuda_fft/stage.cuh"
 

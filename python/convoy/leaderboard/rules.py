@@ -7,7 +7,7 @@ MOST_BYTES = 1_000_000
 WORD = "str" + "eam"  # the letters that must not follow each other anywhere
 ARCHES = ("80", "89", "90a", "100a")
 _IMPORTS = {"warnings", "torch", "torch.nn.functional", "torch.utils.cpp_extension"}
-_HEADERS = {"Python.h", "cuda_runtime.h", "float.h", "limits.h", "math.h", "stddef.h", "stdint.h", "string.h"}
+_HEADERS = {"Python.h", "cuda.h", "cuda_runtime.h", "float.h", "limits.h", "math.h", "stddef.h", "stdint.h", "string.h"}
 _NAMES = {"globals", "locals", "vars", "setattr", "delattr", "exec", "eval", "compile", "open", "__import__", "getattr"}
 _ATTRIBUTES = {"benchmark", "deterministic", "allow_tf32", "backends", "use_deterministic_algorithms", "fp32_precision",
                "set_float32_matmul_precision", "_dict__", "__dict__", "__globals__", "modules", "_C", "ops"}

@@ -29,10 +29,16 @@ __device__ __forceinline__ void cv_wait_for_previous()
 #endif
 }
 
+/* CV_PLAIN_LAUNCHES: a build whose launches never overlap. */
 template <class... Arguments>
 int cv_launch(void (*kernel)(Arguments...), int64_t blocks, int threads, size_t shared_bytes, void *stream, int overlap,
               Arguments... arguments)
 {
+#ifdef CV_PLAIN_LAUNCHES
+    (void)overlap;
+    kernel<<<(unsigned)blocks, threads, shared_bytes, (cudaStream_t)stream>>>(arguments...);
+    return cudaGetLastError();
+#else
     cudaLaunchAttribute attribute = {};
     attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attribute.val.programmaticStreamSerializationAllowed = 1;
@@ -44,6 +50,7 @@ int cv_launch(void (*kernel)(Arguments...), int64_t blocks, int threads, size_t 
     config.attrs = &attribute;
     config.numAttrs = overlap ? 1 : 0;
     return cudaLaunchKernelEx(&config, kernel, arguments...);
+#endif
 }
 
 #endif
