@@ -1,6 +1,6 @@
 """python -m convoy.report RESULTS ... -o report.html: one self-contained page of plots from `convoy bench --json` lines.
 
-RESULTS are files of JSON lines, or bench/results files (an object whose "rows" are such lines). What a file has decides what is
+RESULTS are files of JSON lines, or bench/results files (an object whose "lines" are such lines). What a file has decides what is
 drawn: times, phases and their floors (bench --phases), time against tile side (bench --sweep), time against kernel size and
 scaling (problems that differ in one size only), errors, workspace. Needs matplotlib.
 """
@@ -29,9 +29,11 @@ def read(paths):
             whole = json.loads(text)
         except json.JSONDecodeError:
             whole = None
-        if isinstance(whole, dict) and "rows" in whole:
-            facts.append({k: v for k, v in whole.items() if k != "rows"} | {"file": os.path.basename(path)})
-            rows += whole["rows"]
+        if isinstance(whole, dict) and isinstance(whole.get("lines"), list):
+            machine = whole.get("machine") or {}
+            facts.append({"file": os.path.basename(path), "machine": machine.get("gpu") or machine.get("cpu"), "date": whole.get("date"),
+                          "command": whole.get("command")})
+            rows += whole["lines"]
             continue
         for number, line in enumerate(text.splitlines(), 1):
             if not line.strip():
@@ -74,26 +76,45 @@ def best_rows(rows):
     return best
 
 
-def _bars(plt, best, value, title, ylabel, log=True):
-    problems = list(dict.fromkeys(p for p, _ in best))
-    series = list(dict.fromkeys(s for _, s in best))
-    height = 0.16 * len(series) * len(problems) + 0.35 * len(problems) + 1.2
-    fig, ax = plt.subplots(figsize=(8, max(2.5, height)))
-    step = 0.8 / len(series)
-    for i, name in enumerate(series):
-        points = [(j, value(best[p, name])) for j, p in enumerate(problems) if (p, name) in best and value(best[p, name])]
-        if points:
-            bars = ax.barh([j + (i - (len(series) - 1) / 2) * step for j, _ in points], [v for _, v in points], step * 0.9, label=name)
-            ax.bar_label(bars, fmt="%.3g", fontsize=7, padding=2)
-    ax.set_yticks(range(len(problems)), problems, fontsize=8)
-    ax.invert_yaxis()
-    if log:
-        ax.set_xscale("log")
-        ax.set_xmargin(0.15)
-    ax.set_xlabel(ylabel)
+def _colours(plt, rows):
+    """A colour for each series: engines get strong ones, peers and vendors' libraries shades of grey."""
+    strong, grey = plt.get_cmap("tab10").colors, ("0.35", "0.5", "0.62", "0.72", "0.8")
+    colours, count = {}, [0, 0]
+    for row in rows:
+        name, other = series_of(row), bool(row.get("peer") or row.get("vendor"))
+        if name not in colours:
+            colours[name] = (grey if other else strong)[count[other] % (5 if other else 10)]
+            count[other] += 1
+    return colours
+
+
+def _bars(plt, best, value, title, xlabel):
+    """One bar a series, under its problem's name; each is labelled, so that no legend is needed."""
+    colours = _colours(plt, best.values())
+    places, labels, bars, at = [], [], [], 0
+    for problem in dict.fromkeys(p for p, _ in best):
+        places.append(at), labels.append(problem)
+        for (p, name), row in best.items():
+            if p == problem and value(row):
+                at += 1
+                bars.append((at, value(row), colours[name]))
+                places.append(at), labels.append(name)
+        at += 1.6
+    fig, ax = plt.subplots(figsize=(8, max(2.5, 0.19 * at + 1)))
+    drawn = ax.barh([b[0] for b in bars], [b[1] for b in bars], 0.8, color=[b[2] for b in bars])
+    ax.bar_label(drawn, [_cell(float(b[1])) if b[1] < 9999 else f"{b[1]:.0f}" for b in bars], fontsize=7, padding=2)
+    ax.set_yticks(places, labels, fontsize=7)
+    for tick in ax.get_yticklabels():
+        if tick.get_text() not in colours:
+            tick.set(fontweight="bold", fontsize=8)
+    ax.tick_params(axis="y", length=0)
+    ax.set_ylim(at - 0.8, -0.9)
+    ax.set_xscale("log")
+    ax.set_xmargin(0.15)
+    ax.set_xlabel(xlabel)
     ax.set_title(title, fontsize=11)
-    ax.legend(fontsize=8, loc="best")
     ax.grid(axis="x", alpha=0.3)
+    ax.set_axisbelow(True)
     return fig
 
 
@@ -127,15 +148,16 @@ def _lines(plt, groups, xlabel, title, mark=None):
         return None
     fig, axes = plt.subplots(len(groups), 1, figsize=(8, 3.4 * len(groups)), squeeze=False)
     for ax, (name, series) in zip(axes[:, 0], groups.items()):
+        styles = iter(("o-", "s-", "^-", "D-", "v-", "o--", "s--", "^--", "D--", "v--") * 4)
         for label, points in series.items():
-            line = ax.plot([x for x, _ in points], [y for _, y in points], "o-", ms=4, label=label)[0]
+            line = ax.plot([x for x, _ in points], [y for _, y in points], next(styles), ms=4, label=label)[0]
             for x, y in (mark or {}).get((name, label), []):
                 ax.plot([x], [y], "*", ms=14, color=line.get_color(), markeredgecolor="k", label=f"{label}: chosen")
         ax.set_yscale("log")
         ax.set_xlabel(xlabel)
         ax.set_ylabel("ms")
         ax.set_title(name, fontsize=10)
-        ax.legend(fontsize=8)
+        ax.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1, 1))
         ax.grid(alpha=0.3)
     fig.suptitle(title, fontsize=11)
     return fig
@@ -196,7 +218,7 @@ def figures(rows):
     batch = lambda s: (s["n"], f"c{s['c']}h{s['h']}k{s['k']}r{s['r']}{s['rest']}, batch varied")
     area = lambda s: (s["h"] * s["w"] / 1e6, f"n{s['n']}c{s['c']}k{s['k']}r{s['r']}{s['rest']}, image varied")
     made = [
-        ("Time", _bars(plt, best, lambda r: r["median_ms"], "Time, fewer is better", "median ms (log scale)")),
+        ("Time", _bars(plt, best, lambda r: r["median_ms"], "Time, less is better", "median ms (log scale)")),
         ("Kernel size", _against(plt, rows, "r", "kernel size R = S", "Time against kernel size", side)),
         ("Tile side", _sweep(plt, rows)),
         ("Phases", _phases(plt, rows)),
@@ -221,7 +243,7 @@ def _svg(fig):
 
 
 _STYLE = """body{font:16px/1.5 system-ui,sans-serif;margin:0 auto;max-width:60rem;padding:1rem;color:#222;background:#fff}
-svg{width:100%;height:auto}figure{margin:1.5rem 0}table{border-collapse:collapse;font-size:.85rem}td,th{border:1px solid #ccc;padding:.2rem .5rem;
+svg{width:100%;min-width:40rem;height:auto}figure{margin:1.5rem 0;overflow-x:auto}table{border-collapse:collapse;font-size:.85rem}td,th{border:1px solid #ccc;padding:.2rem .5rem;
 text-align:right}td:first-child,th:first-child{text-align:left}.wide{overflow-x:auto}code{overflow-wrap:anywhere}"""
 
 
@@ -241,6 +263,14 @@ def page(rows, facts):
             f"<style>{_STYLE}</style><h1>Convoy: results</h1>{about}<p>GFLOP/s count the direct sum's operations.</p>{''.join(parts)}<h2>All lines</h2>{table}</html>\n")
 
 
+def figure(rows, title):
+    """One figure as SVG text."""
+    pairs = dict(figures(rows))
+    if title not in pairs:
+        raise ValueError(f"--figure is {title!r}: expected one that the results have data for: {', '.join(pairs)}")
+    return _svg(pairs[title]) + "\n"
+
+
 def _cell(v):
     return "" if v is None else f"{v:.4g}" if isinstance(v, float) else str(v)
 
@@ -249,10 +279,11 @@ def main(argv=None):
     parser = argparse.ArgumentParser(prog="python -m convoy.report", description=__doc__.split("\n\n")[0])
     parser.add_argument("results", nargs="+")
     parser.add_argument("-o", "--output", required=True)
+    parser.add_argument("--figure", metavar="TITLE", help="this figure alone, as SVG: Time, Phases, Tile side, ...")
     a = parser.parse_args(argv)
     try:
         rows, facts = read(a.results)
-        text = page(rows, facts)
+        text = page(rows, facts) if a.figure is None else figure(rows, a.figure)
         folder = os.path.dirname(os.path.abspath(a.output))
         with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=folder, delete=False) as f:
             f.write(text)

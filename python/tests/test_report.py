@@ -28,6 +28,23 @@ def test_page_is_self_contained(tmp_path):
     assert "<img" not in text and "<script" not in text and "n4c64h128k64r8" in text
 
 
+def test_results_file(tmp_path):
+    source, page = tmp_path / "r.json", tmp_path / "r.html"
+    source.write_text(json.dumps({"machine": {"cpu": "a processor"}, "date": "2020-02-02", "command": "convoy bench A", "lines": list(_lines())}))
+    assert report.main([str(source), "-o", str(page)]) == 0
+    text = page.read_text()
+    assert "a processor" in text and "2020-02-02" in text and "convoy bench A" in text and "<h2>Time</h2>" in text
+
+
+def test_one_figure(tmp_path, capsys):
+    source, picture = tmp_path / "r.json", tmp_path / "r.svg"
+    source.write_text("\n".join(json.dumps(line) for line in _lines()))
+    assert report.main([str(source), "-o", str(picture), "--figure", "Time"]) == 0
+    assert picture.read_text().startswith("<svg")
+    assert report.main([str(source), "-o", str(picture), "--figure", "Weather"]) == 2
+    assert "Kernel size" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("content, words", [("", "expected the output of convoy bench --json"), ("{", "line 1"), ("[1]", "expected a JSON object")])
 def test_bad_files(tmp_path, capsys, content, words):
     source = tmp_path / "bad.json"
