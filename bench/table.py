@@ -5,7 +5,8 @@
     bench/table.py --plot OUT.svg RESULT.json     a bar chart of a bench run (needs matplotlib)
     bench/table.py --docs README.md docs/*.md     rewrites, in these files, what stands between a line
                                                   <!-- table: bench/results/NAME.json --> and <!-- end of table -->
-                                                  (summary instead of table: the times alone)
+                                                  (summary instead of table: the times alone; auto: what auto takes
+                                                  against the best; line: time against size; threads: one against two)
     bench/table.py --check --docs FILE...         exit code 1 when that would change a file"""
 import argparse
 import json
@@ -112,18 +113,83 @@ def verify_table(lines):
     return markdown(["problem", "engine", "candidate", "", "worst", "bound", "where", "rms / rms of y", "bits"], rows)
 
 
-def table(path, summary=False):
+def auto_table(lines):
+    """What auto takes beside the best of Convoy's engines, vendors included, and the best peer."""
+    best, rows, worst = bench_rows(lines), [], {"engines": [], "peers": []}
+    for problem in unique(line["problem"] for line in lines):
+        here = [line for (p, weights, _), line in best.items() if p == problem and weights == "fresh"]
+        own = [line for line in here if line.get("chosen")]
+        engines, peers = [l for l in here if not l.get("peer")], [l for l in here if l.get("peer")]
+        if not own:
+            continue
+        quickest, row = min(engines, key=lambda l: l["median_ms"]), own[0]
+        cells = [problem, f"{row['engine']}:{row['candidate']}", number(row["median_ms"]), engine_name(quickest),
+                 f"{row['median_ms'] / quickest['median_ms']:.2f}"]
+        worst["engines"].append(row["median_ms"] / quickest["median_ms"])
+        if peers:
+            peer = min(peers, key=lambda l: l["median_ms"])
+            cells += [f"{peer['engine']}, {number(peer['median_ms'])}", f"{row['median_ms'] / peer['median_ms']:.2f}"]
+            worst["peers"].append(row["median_ms"] / peer["median_ms"])
+        rows.append(cells + ["-"] * (7 - len(cells)))
+    text = markdown(["problem", "auto takes", "ms", "best engine", "auto / best engine", "best peer, ms", "auto / best peer"], rows)
+    for name, ratios in worst.items():
+        if ratios:
+            text += f"\n\nAt most 1.1 times the best of the {name}: {sum(r <= 1.1 for r in ratios)} of {len(ratios)} problems; worst {max(ratios):.2f}."
+    return text
+
+
+def size_of(problem):
+    """(the problem without n, h and w; N * H * W)."""
+    value = {key: int(digits) for key, digits in re.findall(r"([nchwkrs])(\d+)", problem.split("_")[0])}
+    return re.sub(r"[nhw]\d+", "", problem), value.get("n", 1) * value["h"] * value.get("w", value["h"])
+
+
+def line_table(lines):
+    """Times against N * H * W, with the straight line that is nearest to them by relative error."""
+    rows, series = [], {}
+    for line in bench_rows(lines).values():
+        series.setdefault(size_of(line["problem"])[0], []).append((size_of(line["problem"])[1], line))
+    for points in series.values():
+        points.sort(key=lambda point: point[0])
+        weight = [1 / line["median_ms"] ** 2 for _, line in points]
+        sums = [sum(w * f(x, line["median_ms"]) for w, (x, line) in zip(weight, points))
+                for f in (lambda x, y: 1, lambda x, y: x, lambda x, y: x * x, lambda x, y: y, lambda x, y: x * y)]
+        slope = (sums[0] * sums[4] - sums[1] * sums[3]) / (sums[0] * sums[2] - sums[1] ** 2)
+        constant = (sums[3] - slope * sums[1]) / sums[0]
+        for x, line in points:
+            there = constant + slope * x
+            rows.append([line["problem"], f"{line['engine']}:{line['candidate']}", number(x / 1e6), number(line["median_ms"]), number(there),
+                         f"{100 * (line['median_ms'] / there - 1):+.0f} %"])
+    return markdown(["problem", "engine", "N * H * W, millions", "ms", "straight line, ms", "off"], rows)
+
+
+def threads_table(lines):
+    rows = []
+    for problem in unique(line["problem"] for line in lines):
+        best = {}
+        for line in lines:
+            if line["problem"] == problem and (line["threads"] not in best or line["median_ms"] < best[line["threads"]]):
+                best[line["threads"]] = line["median_ms"]
+        if len(best) == 2:
+            (few, slow), (_, quick) = sorted(best.items())
+            rows.append([problem, number(slow), number(quick), f"{slow / quick:.2f}" if few == 1 else "-"])
+    return markdown(["problem", "one thread, ms", "two threads, ms", "ratio"], rows)
+
+
+def table(path, kind="table"):
     result = load(path)
     lines = result["lines"]
     if not lines:
         sys.exit(f"{path}: it has no lines")
-    if "best_choice" in lines[0]:
+    if kind in ("auto", "line", "threads"):
+        body = {"auto": auto_table, "line": line_table, "threads": threads_table}[kind](lines)
+    elif "best_choice" in lines[0]:
         body = compare_table(lines)
     elif "bound" in lines[0]:
         body = verify_table(lines)
     else:
         body = bench_table(lines)
-        if summary:
+        if kind == "summary":
             body = body.split("\n\n")[0]
         elif any("phases" in line for line in lines):
             body += "\n\n" + phase_table(lines)
@@ -159,8 +225,8 @@ def update(path, check):
     """Replaces a document's tables; true when it was, or would be, changed."""
     with open(path, encoding="utf-8") as file:
         old = file.read()
-    pattern = re.compile(r"(<!-- (table|summary): (\S+) -->\n).*?(<!-- end of table -->)", re.S)
-    new = pattern.sub(lambda m: m[1] + "\n" + table(os.path.join(ROOT, m[3]), m[2] == "summary") + "\n" + m[4], old)
+    pattern = re.compile(r"(<!-- (table|summary|auto|line|threads): (\S+) -->\n).*?(<!-- end of table -->)", re.S)
+    new = pattern.sub(lambda m: m[1] + "\n" + table(os.path.join(ROOT, m[3]), m[2]) + "\n" + m[4], old)
     if new != old and not check:
         with open(path, "w", encoding="utf-8") as file:
             file.write(new)

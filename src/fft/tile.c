@@ -276,7 +276,11 @@ static void store_row(const cv_fft_tile *t, const storing *g, int i, const float
         vf_transpose(m);
         if (i < g->full_rows && q + VL <= g->full_columns) {
             const ptrdiff_t to = i * store->step_y + q;
-            CV_UNROLL for (int l = 0; l < VL; l++) vf_store(g->at[l] + to, m[l]);
+            CV_UNROLL for (int l = 0; l < VL; l++)
+            {
+                vf_store(g->at[l] + to, m[l]);
+                vf_prefetch_l2(g->at[l] + to + 2 * store->step_y);
+            }
             continue;
         }
         for (int l = 0; l < store->lanes; l++) {

@@ -78,7 +78,7 @@ static double estimate(const cv_request *q, const cv_candidate *candidate, size_
     const convoy_problem *p = &q->p;
     const cv_axis y = {p->h, p->r, p->stride_h, p->dil_h, p->pad_t}, x = {p->w, p->s, p->stride_w, p->dil_w, p->pad_l};
     const double flop = convoy_problem_flop(p) * cv_axis_share(&y, q->P) * cv_axis_share(&x, q->Q);
-    const double peak = q->machine->flop_per_s, call = 2e-6;
+    const double peak = q->machine->flop_per_s, call = q->machine->threads > 1 ? 4e-6 : 1e-6; /* waking a thread */
     cv_whole whole;
     plan_of(q, kind_of(candidate), &whole);
     *workspace_bytes = workspace(q, &whole);
@@ -87,20 +87,20 @@ static double estimate(const cv_request *q, const cv_candidate *candidate, size_
         const double lanes = (double)(over(q->kg, vector) * vector), filled = (double)q->kg / lanes;
         const double packed = q->prepared ? 0 : (double)p->groups * lanes * (double)(q->cg * p->r * p->s);
         const double edges = 1.0 + 2.5 / (double)q->Q; /* rows of outputs that do not fill the register tile */
-        return call + flop * edges / filled / (0.93 * peak) + packed * 0.4e-9 / q->machine->threads;
+        return 2 * call + flop * edges / filled / (0.93 * peak) + packed * 0.4e-9 / q->machine->threads;
     }
     if (whole.kind == CV_BY_PLANE) {
         const double moved = 4.0 * (double)p->n * (double)(p->c * p->h * p->w + p->k * q->P * q->Q);
         const double filled = (double)p->groups / (double)(over(p->groups, whole.width) * whole.width);
         return call + flop * (1.0 + 9.0 / (double)q->Q) / filled / (0.84 * peak) + moved / q->machine->bytes_per_s;
     }
-    /* Four vectors of columns hide the latency of a chain; tiles that padding cuts are masked, other strides
-     * gathered. */
+    /* Four vectors of columns hide the latency of a chain; tiles that padding cuts are masked, as are vectors that the
+     * columns do not fill; other strides are gathered. */
     const int64_t vectors = over(q->Q, 16);
     const double filled = (double)q->Q / (double)(16 * vectors), busy = vectors < 4 ? (double)vectors / 4 : 1.0;
     const double border = (p->pad_l > 0 ? 4.0 : 0) + (p->pad_r > 0 ? 4.0 : 0); /* vectors of the tiles it cuts */
     const double masked = border < (double)vectors ? border / (double)vectors : 1.0;
-    const double slow = (1.0 + masked) * (p->stride_w > 1 ? 4.0 : 1.0);
+    const double slow = (q->Q < 16 ? 2.2 : 1.0 + masked) * (p->stride_w > 1 ? 4.0 : 1.0);
     return call + flop * slow / (filled * busy) / (0.95 * peak);
 }
 

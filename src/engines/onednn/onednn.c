@@ -84,7 +84,8 @@ static double sum_s(const cv_request *q, const cv_kit_facts *f)
     const double peak = q->machine->flop_per_s, flop = convoy_problem_flop(p);
     if (strstr(f->implementation, "gemm")) {
         const double elements = (double)p->n * (double)p->c * (double)p->r * (double)p->s * (double)q->P * (double)q->Q;
-        return flop / (0.95 * peak) + (p->r * p->s > 1 ? elements * 0.7e-9 / q->machine->threads : 0);
+        const double columns = (double)(q->P * q->Q), narrow = columns < 64 ? 64 / columns : 1;
+        return flop * narrow / (0.95 * peak) + (p->r * p->s > 1 ? elements * 0.7e-9 / q->machine->threads : 0);
     }
     if (p->groups == p->c && q->kg == 1) {
         const cv_axis y = {p->h, p->r, p->stride_h, p->dil_h, p->pad_t},
@@ -102,7 +103,7 @@ static double estimate(const cv_request *q, const cv_candidate *candidate, size_
     *workspace_bytes = f->workspace_bytes;
     const double moved = 2.0 * (double)(f->x_bytes + f->w_bytes + f->y_bytes);
     const double rate = q->machine->bytes_per_s * (moved < 8e6 ? 2.0 : 0.7); /* what is small stays in L3 */
-    return 4e-6 + sum_s(q, f) + moved / rate;
+    return (q->machine->threads > 1 ? 14e-6 : 4e-6) + sum_s(q, f) + moved / rate; /* OpenMP's barriers */
 }
 
 static convoy_status create(const cv_request *q, const cv_candidate *candidate, void **state, cv_needs *needs)
