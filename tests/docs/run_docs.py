@@ -25,6 +25,7 @@ ELSEWHERE = {
     "pip install": "the test python.wheel",
     "bench/record.py": "takes minutes; bench/results was made by it",
     "bench/table.py --docs": "rewrites the documents",
+    "bench/table.py --plot": "needs matplotlib; its chart is in docs",
     "build/bin/convoy bench A B C D --engine NAME": "NAME is the reader's",
     "build/bin/convoy tune --compare": "takes minutes; tests/cli runs it on small problems",
     "python -m convoy": "the tests of the Python package",

@@ -32,11 +32,11 @@ static double row_slots(const cv_fft_shape *s, double rows, double columns)
 
 static double column_slots(const cv_fft_shape *s) { return s->tile.ux * (cv_fft_line_cycles(s->tile.ty) + LINE); }
 
-/* Half-spectra that leave L2 come back from the next cache. */
+/* Half-spectra that leave L2 come back from the next cache; several large ones displace each other there too. */
 static double spill_slots(const cv_request *r, const cv_fft_shape *s, double halves)
 {
-    const double bytes = (double)s->tile.bins * 8 * s->lanes;
-    return halves * bytes > (double)r->machine->cpu.l2_bytes * 0.9 ? bytes / 64 * 4 : 0;
+    const double bytes = (double)s->tile.bins * 8 * s->lanes, l2 = (double)r->machine->cpu.l2_bytes;
+    return halves * bytes > 0.9 * l2 ? bytes / 64 * (halves > 1 && halves * bytes > 3.5 * l2 ? 12 : 4) : 0;
 }
 
 /* Products and w's columns, over all chunks: see bins.c. */
@@ -78,7 +78,7 @@ double cv_fft_cost(const cv_request *r, const cv_fft_shape *s)
         const int by_c = s->way == CV_FFT_POINT_C;
         const double groups = by_c ? over(r->p.c, s->lanes) * tiles : (double)r->p.c * over(s->tiles, s->lanes);
         const double kernels = r->prepared ? 0 : by_c ? over(r->p.c, s->lanes) * kg : over(r->p.k, s->lanes);
-        slots = groups * (x_group + kg * (y_group + column + 6 * bins + spill_slots(r, s, by_c ? 2.5 : 1.0)));
+        slots = groups * (x_group + kg * (y_group + column + 6 * bins + spill_slots(r, s, by_c ? 2.5 : kg > 1 ? 2 : 1)));
         slots += kernels * (w_rows + column + (s->w_rows ? 0 : bins * (by_c ? 2 : 40)));
         bytes = 4 * ((double)r->p.c * tiles * x_rows * x_columns + (double)r->p.n * (double)(r->p.k * r->P * r->Q));
     } else {
