@@ -336,6 +336,24 @@ class Results(Case):
             text = source.read()
         self.assertTrue(text.startswith("before\n") and text.endswith("after\n") and "| ok |" in text)
 
+    def test_tables_of_appended_runs(self):
+        file, doc = self.path("runs.json"), self.path("doc.md")
+        common = ("--exclude", "onednn,direct", "--device", "cpu", "--time", "0.01")
+        self.tool("record.py", file, CONVOY, "bench", "n1c4h32k4r7", "n2c4h32k4r7", *common, "--threads", "1")
+        self.tool("record.py", "--append", file, CONVOY, "bench", "n1c4h32k4r7", "n2c4h32k4r7", *common, "--threads", "2")
+        with open(file, encoding="utf-8") as source:
+            result = json.load(source)
+        self.assertEqual(len(result["lines"]), 4)
+        self.assertIn("--threads 1; convoy bench", result["command"])
+        for kind, holds in (("threads", "| one thread, ms |"), ("line", "| +0 % |"), ("auto", "At most 1.1 times the best of the engines")):
+            with open(doc, "w", encoding="utf-8") as out:
+                out.write(f"<!-- {kind}: {file} -->\n<!-- end of table -->\n")
+            self.tool("table.py", "--docs", doc)
+            with open(doc, encoding="utf-8") as source:
+                text = source.read()
+            self.assertIn("n2c4h32k4r7", text)
+            self.assertIn(holds, text.replace("-0 %", "+0 %"))
+
     def test_record_keeps_no_failure(self):
         self.tool("record.py", self.path("bad.json"), CONVOY, "bench", "nosuch", code=1)
         self.assertEqual(os.listdir(self.at), [])
