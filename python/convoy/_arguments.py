@@ -1,6 +1,7 @@
 """F.conv2d's arguments, checked and turned into a Problem."""
 
 from . import _lib
+from ._tensor import packed
 
 
 def _pair(name, value, least):
@@ -44,14 +45,6 @@ def geometry(kernel, stride, padding, dilation):
     return stride, _padding(padding, kernel, stride, dilation), dilation
 
 
-def _contiguous(shape):
-    steps, step = [0] * len(shape), 1
-    for i in range(len(shape) - 1, -1, -1):
-        steps[i] = step
-        step *= max(shape[i], 1)
-    return tuple(steps)
-
-
 def make_problem(x_shape, x_stride, w_shape, w_stride, stride, padding, dilation, groups, y_stride=None, out_shape=None):
     """Shapes of rank 4, strides in elements; out_shape and y_stride describe the caller's output, if any. Returns the Problem and y's shape."""
     if isinstance(groups, bool) or not hasattr(groups, "__index__") or int(groups.__index__()) < 1:
@@ -70,8 +63,8 @@ def make_problem(x_shape, x_stride, w_shape, w_stride, stride, padding, dilation
     y_shape = (n, k, out[0].value, out[1].value)
     if out_shape is not None and tuple(out_shape) != y_shape:
         raise ValueError(f"out has shape {tuple(out_shape)}: expected {y_shape}")
-    strides = (x_stride, w_stride, y_stride or _contiguous(y_shape))
-    if any(tuple(got) != _contiguous(shape) for got, shape in zip(strides, (x_shape, w_shape, y_shape))):
+    strides = (x_stride, w_stride, y_stride or packed(y_shape))
+    if any(tuple(got) != packed(shape) for got, shape in zip(strides, (x_shape, w_shape, y_shape))):
         p.strided = 1
         for field, got in zip((p.x_stride, p.w_stride, p.y_stride), strides):
             field[:] = got

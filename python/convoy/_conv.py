@@ -7,7 +7,7 @@ from . import _lib
 from ._arguments import make_problem
 from ._lib import check, lib
 from ._plan import Plan, Weights, cached_plan, context, plan_options
-from ._tensor import empty_like_kind, view
+from ._tensor import empty_like_kind, packed, view
 
 
 def _rank4(name, v):
@@ -56,14 +56,29 @@ def conv2d(x, w, bias=None, *, stride=1, padding=0, dilation=1, groups=1, math="
     held while the library computes. PyTorch tensors that need gradients go through convoy.torch.conv2d.
     """
     torch = sys.modules.get("torch")
-    if torch is not None and isinstance(x, torch.Tensor) and torch.is_grad_enabled():
-        if x.requires_grad or w.requires_grad or (bias is not None and bias.requires_grad):
-            if out is not None:
-                raise ValueError("out is given and an input requires a gradient: expected out=None")
-            from . import torch as convoy_torch
+    if torch is not None and isinstance(x, torch.Tensor) and not is_plain(torch, x, w, bias):
+        if out is not None:
+            raise ValueError("out is given, and an input requires a gradient or is being traced: expected out=None")
+        from . import torch as convoy_torch
 
-            return convoy_torch.conv2d(x, w, bias, stride=stride, padding=padding, dilation=dilation, groups=groups, math=math,
-                                       rtol=rtol, atol=atol, engine=engine, workspace_limit=workspace_limit)
+        return convoy_torch.conv2d(x, w, bias, stride=stride, padding=padding, dilation=dilation, groups=groups, math=math, rtol=rtol,
+                                   atol=atol, engine=engine, workspace_limit=workspace_limit)
+    return on_arrays(x, w, bias, stride, padding, dilation, groups, math, rtol, atol, out, engine, workspace_limit)
+
+
+def is_plain(torch, *tensors):
+    """Whether torch tensors hold numbers that may be read now: no gradient to record, and neither a compiler, a transform nor a
+    mode that wants to see the operator (whose tensors have no memory, or not their own)."""
+    if torch.compiler.is_compiling():
+        return False
+    grad, plain = torch.is_grad_enabled(), (torch.Tensor, torch.nn.Parameter)
+    for t in tensors:
+        if isinstance(t, torch.Tensor) and (type(t) not in plain or t.is_meta or grad and t.requires_grad):
+            return False
+    return not torch._C._len_torch_dispatch_stack() and torch._C._functorch.peek_interpreter_stack() is None
+
+
+def on_arrays(x, w, bias, stride, padding, dilation, groups, math, rtol, atol, out, engine, workspace_limit):
     xv, wv = view("x", x), view("w", w)
     planar, unbatched = len(xv.shape) == 2 == len(wv.shape), len(xv.shape) == 3
     if planar:
@@ -71,7 +86,8 @@ def conv2d(x, w, bias=None, *, stride=1, padding=0, dilation=1, groups=1, math="
     xv, wv = _rank4("x", xv), _rank4("w", wv)
     bv = view("bias", bias) if bias is not None else None
     ov = view("out", out) if out is not None else None
-    _same_device(xv, w=wv, bias=bv, out=ov)
+    if wv.device != xv.device or bv is not None or ov is not None:
+        _same_device(xv, w=wv, bias=bv, out=ov)
     if ov is not None and unbatched and len(ov.shape) == 3:
         ov.shape, ov.stride = (1,) + ov.shape, (1,) + ov.stride
     if ov is not None and planar and len(ov.shape) == 2:
@@ -90,14 +106,14 @@ def conv2d(x, w, bias=None, *, stride=1, padding=0, dilation=1, groups=1, math="
     if bv is not None:
         _check_bias(bv, wv.shape[0])
     if ov is None:
-        out = empty_like_kind(xv, plan.y_shape)
-        ov = view("out", out)
-        result = out[0, 0] if planar else out[0] if unbatched else out
+        result, address = empty_like_kind(xv, plan.y_shape)
+        if planar or unbatched:
+            result = result[0, 0] if planar else result[0]
     else:
-        result = out
+        result, address = out, ov.address
         if ov.kind == "numpy" and (ov.keep is not out or not out.flags.writeable):
             raise ValueError("out is read-only or not made of whole floats: expected a writable float32 array")
-    plan.run(xv, wv.address, None, bv.address if bv is not None else None, ov.address)
+    plan.run(xv, wv.address, None, bv.address if bv is not None else None, address)
     return result
 
 
@@ -114,11 +130,9 @@ def _problem_of(x, w, stride, padding, dilation, groups):
         check(lib.convoy_problem_output(p, P, Q))
         return p, (p.n, p.k, P.value, Q.value), ("cpu", 0)
     if isinstance(x, tuple) and isinstance(w, tuple):
-        from ._arguments import _contiguous
-
         if len(x) != 4 or len(w) != 4:
             raise ValueError(f"x is {x} and w is {w}: expected two shapes of 4 dimensions")
-        return make_problem(x, _contiguous(x), w, _contiguous(w), stride, padding, dilation, groups) + (("cpu", 0),)
+        return make_problem(x, packed(x), w, packed(w), stride, padding, dilation, groups) + (("cpu", 0),)
     xv, wv = _rank4("x", view("x", x)), _rank4("w", view("w", w))
     _same_device(xv, w=wv)
     return make_problem(xv.shape, xv.stride, wv.shape, wv.stride, stride, padding, dilation, groups) + (xv.device,)
@@ -147,19 +161,21 @@ class ArrayPlan(Plan):
                 raise ValueError(f"w has shape {wv.shape}, strides {wv.stride}: the plan was made for {self._w[0]}, {self._w[1]}")
             w_address = wv.address
         bv = view("bias", bias) if bias is not None else None
+        if bv is not None:
+            _same_device(xv, bias=bv)
         if (bv is not None) != self.bias:
             raise ValueError(f"bias is {'given' if bv is not None else 'missing'} and the plan was made with bias={self.bias}")
         if bv is not None:
             _check_bias(bv, self.y_shape[1])
         if out is None:
-            out = empty_like_kind(xv, self.y_shape)
-        ov = view("out", out)
-        _same_device(xv, bias=bv, out=ov)
-        from ._arguments import _contiguous
-
-        if tuple(ov.shape) != self.y_shape or tuple(ov.stride) != _contiguous(self.y_shape) or (ov.kind == "numpy" and ov.keep is not out):
-            raise ValueError(f"out has shape {tuple(ov.shape)}, strides {tuple(ov.stride)}: expected {self.y_shape}, packed")
-        self.run(xv, w_address, weights, bv.address if bv is not None else None, ov.address)
+            out, address = empty_like_kind(xv, self.y_shape)
+        else:
+            ov = view("out", out)
+            _same_device(xv, out=ov)
+            address = ov.address
+            if tuple(ov.shape) != self.y_shape or tuple(ov.stride) != packed(self.y_shape) or (ov.kind == "numpy" and ov.keep is not out):
+                raise ValueError(f"out has shape {tuple(ov.shape)}, strides {tuple(ov.stride)}: expected {self.y_shape}, packed")
+        self.run(xv, w_address, weights, bv.address if bv is not None else None, address)
         return out
 
 
@@ -179,12 +195,10 @@ def _plan_with(effort, time_limit, progress, x, w, stride, padding, dilation, gr
     options = plan_options(math, rtol, atol, engine, exclude, workspace_limit, bias, prepared, deterministic, effort, time_limit)
     if progress is not None:
         options.progress = _lib.PROGRESS_FN(lambda _, done, left, what: int(bool(progress(done, left, what.decode()))))
-    from ._arguments import _contiguous
-
     xs = (problem.n, problem.c, problem.h, problem.w)
     ws = (problem.k, problem.c // problem.groups, problem.r, problem.s)
-    x_view = (xs, tuple(problem.x_stride) if problem.strided else _contiguous(xs))
-    w_view = (ws, tuple(problem.w_stride) if problem.strided else _contiguous(ws))
+    x_view = (xs, tuple(problem.x_stride) if problem.strided else packed(xs))
+    w_view = (ws, tuple(problem.w_stride) if problem.strided else packed(ws))
     return ArrayPlan(problem, options, device, y_shape, x_view, w_view)
 
 

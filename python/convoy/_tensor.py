@@ -4,9 +4,23 @@ Kinds are told apart without importing a package that the caller has not importe
 torch is in sys.modules.
 """
 
+import functools
 import sys
 
 import numpy as np
+
+_FLOAT32 = np.dtype(np.float32)
+_CPU = ("cpu", 0)
+
+
+@functools.lru_cache(4096)
+def packed(shape):
+    """Strides in elements of a packed array."""
+    steps, step = [0] * len(shape), 1
+    for i in range(len(shape) - 1, -1, -1):
+        steps[i] = step
+        step *= max(shape[i], 1)
+    return tuple(steps)
 
 
 class View:
@@ -24,29 +38,35 @@ def _wrong_dtype(name, dtype, fix):
 
 
 def _numpy(name, a):
-    if a.dtype != np.float32:
-        raise _wrong_dtype(name, a.dtype, "astype(numpy.float32)")
-    if not a.dtype.isnative:
-        raise _wrong_dtype(name, f"float32 of the other byte order ({a.dtype.str})", "astype(numpy.float32)")
-    strides = a.strides
-    if any(s & 3 for s in strides) or a.__array_interface__["data"][0] & 3:
+    if a.dtype is not _FLOAT32:
+        if a.dtype != np.float32:
+            raise _wrong_dtype(name, a.dtype, "astype(numpy.float32)")
+        if not a.dtype.isnative:
+            raise _wrong_dtype(name, f"float32 of the other byte order ({a.dtype.str})", "astype(numpy.float32)")
+    address = a.__array_interface__["data"][0]
+    if a.flags.c_contiguous and not address & 3:
+        return View(address, a.shape, packed(a.shape), _CPU, "numpy", a)
+    if address & 3 or any(s & 3 for s in a.strides):
         a = np.require(a.copy(), requirements="CA")  # steps or an address that are not whole floats
-        strides = a.strides
-    return View(a.__array_interface__["data"][0], a.shape, tuple(s >> 2 for s in strides), ("cpu", 0), "numpy", a)
+        address = a.__array_interface__["data"][0]
+    return View(address, a.shape, tuple(s >> 2 for s in a.strides), _CPU, "numpy", a)
 
 
 def _torch(name, t):
     torch = sys.modules["torch"]
-    if t.dtype != torch.float32:
+    if t.dtype is not torch.float32:
         raise _wrong_dtype(name, t.dtype, ".float()")
-    if t.layout != torch.strided:
+    if t.layout is not torch.strided:
         raise TypeError(f"{name} has layout {t.layout}: expected a dense tensor (.to_dense())")
-    if t.device.type not in ("cpu", "cuda"):
+    if t.is_cpu:
+        device = _CPU
+    elif t.is_cuda:
+        device = ("cuda", t.device.index or 0)
+    else:
         raise TypeError(f"{name} is on {t.device}: expected cpu or cuda")
-    if t.is_neg() or t.is_conj():
-        t = t.resolve_neg().resolve_conj()
-    index = t.device.index or 0 if t.device.type == "cuda" else 0
-    return View(t.data_ptr(), tuple(t.shape), tuple(t.stride()), (t.device.type, index), "torch", t)
+    if t.is_neg():
+        t = t.resolve_neg()
+    return View(t.data_ptr(), tuple(t.shape), t.stride(), device, "torch", t)
 
 
 def _cuda_interface(name, a):
@@ -83,14 +103,18 @@ def view(name, a):
 
 
 def empty_like_kind(v, shape):
-    """A fresh float32 array of v's kind on v's device."""
+    """A fresh packed float32 array of v's kind on v's device, and its address."""
     if v.kind == "numpy":
-        return np.empty(shape, np.float32)
+        a = np.empty(shape, np.float32)
+        return a, a.__array_interface__["data"][0]
     if v.kind == "torch":
-        return sys.modules["torch"].empty(shape, dtype=sys.modules["torch"].float32, device=v.keep.device)
+        torch = sys.modules["torch"]
+        t = torch.empty(shape, dtype=torch.float32, device=v.keep.device)
+        return t, t.data_ptr()
     cupy = sys.modules["cupy"]
     with cupy.cuda.Device(v.device[1]):
-        return cupy.empty(shape, cupy.float32)
+        a = cupy.empty(shape, cupy.float32)
+    return a, a.data.ptr
 
 
 def stream_of(v):
@@ -98,7 +122,7 @@ def stream_of(v):
     if v.device[0] == "cpu":
         return None
     if v.kind == "torch":
-        return sys.modules["torch"].cuda.current_stream(v.device[1]).cuda_stream
+        return sys.modules["torch"]._C._cuda_getCurrentRawStream(v.device[1])  # the address alone, without an object around it
     return sys.modules["cupy"].cuda.get_current_stream().ptr
 
 

@@ -22,9 +22,7 @@ __all__ = ["Conv2d", "conv2d", "patch"]
 def _op(x: torch.Tensor, w: torch.Tensor, bias: Optional[torch.Tensor], stride: List[int], padding: List[int], dilation: List[int],
         groups: int, math: str, rtol: Optional[float], atol: Optional[float], engine: Optional[str],
         workspace_limit: Optional[int]) -> torch.Tensor:
-    with torch.no_grad():
-        return _conv.conv2d(x, w, bias, stride=tuple(stride), padding=tuple(padding), dilation=tuple(dilation), groups=groups, math=math,
-                            rtol=rtol, atol=atol, engine=engine, workspace_limit=workspace_limit)
+    return _conv.on_arrays(x, w, bias, tuple(stride), tuple(padding), tuple(dilation), groups, math, rtol, atol, None, engine, workspace_limit)
 
 
 @_op.register_fake
@@ -62,12 +60,14 @@ _op.register_autograd(_backward, setup_context=_setup)
 def conv2d(x, w, bias=None, *, stride=1, padding=0, dilation=1, groups=1, math="fp32", rtol=None, atol=None, engine=None,
            workspace_limit=None):
     """convoy.conv2d for PyTorch tensors with gradients. Under autocast, half-precision inputs are taken back to FP32."""
-    if torch.is_autocast_enabled(x.device.type):
+    if x.device.type in ("cpu", "cuda") and torch.is_autocast_enabled(x.device.type):
         x, w = x.float(), w.float()
         bias = None if bias is None else bias.float()
         with torch.autocast(x.device.type, enabled=False):
             return conv2d(x, w, bias, stride=stride, padding=padding, dilation=dilation, groups=groups, math=math, rtol=rtol, atol=atol,
                           engine=engine, workspace_limit=workspace_limit)
+    if _conv.is_plain(torch, x, w, bias):
+        return _conv.on_arrays(x, w, bias, stride, padding, dilation, groups, math, rtol, atol, None, engine, workspace_limit)
     if x.dim() == 2 and w.dim() == 2:
         return conv2d(x[None, None], w[None, None], bias, stride=stride, padding=padding, dilation=dilation, groups=groups, math=math, rtol=rtol,
                       atol=atol, engine=engine, workspace_limit=workspace_limit)[0, 0]

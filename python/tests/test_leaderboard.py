@@ -131,6 +131,8 @@ def test_compiles(math, tmp_path):
     assert spent < 45, f"{spent:.0f} s of compiling: the board allows 60"
     symbols = subprocess.run(["nm", "-C", "kernels.o"], cwd=tmp_path, capture_output=True, text=True).stdout
     assert " T convoy_board_run" in symbols and " T convoy_board_bytes" in symbols
+    missing = [line for line in symbols.splitlines() if re.search(r" U .*(cv_|convoy_|board)", line)]
+    assert not missing, missing
 
 
 def test_module_compiles(tmp_path):

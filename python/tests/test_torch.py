@@ -98,6 +98,29 @@ def test_compile():
     assert torch.equal(y, layer(x))
 
 
+def test_traced_and_transformed():
+    """Tensors without memory of their own go through the operator, never to the library."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    x, w = _draw(2, 3, 16, 17), _draw(4, 3, 5, 5)
+    with FakeTensorMode() as mode:
+        for device in ("cpu", "cuda"):
+            fake = [mode.from_tensor(t).to(device) for t in (x, w)]
+            y = convoy.conv2d(fake[0][:, :, 1:], fake[1], padding=2)
+            assert type(y) is not torch.Tensor and y.shape == (2, 4, 15, 17) and y.device.type == device
+        assert ct.conv2d(torch.empty(2, 3, 16, 17), torch.empty(4, 3, 5, 5)).shape == (2, 4, 12, 13)
+    assert convoy.conv2d(x.to("meta"), w.to("meta")).shape == (2, 4, 12, 13)
+    f = torch.compile(lambda a, b: convoy.conv2d(a, b, stride=2), backend="aot_eager", fullgraph=True)
+    try:
+        assert torch.equal(f(x, w), convoy.conv2d(x, w, stride=2))
+    except ImportError as error:
+        pytest.skip(f"torch.compile does not run here: {error}")
+    with pytest.raises(RuntimeError):
+        torch.func.vmap(lambda a: convoy.conv2d(a, w))(_draw(5, 2, 3, 16, 17))  # has no batching rule, and says so
+    with pytest.raises(ValueError, match="expected out=None"):
+        convoy.conv2d(x.clone().requires_grad_(), w, out=torch.empty(2, 4, 12, 13))
+
+
 class _Images(torch.utils.data.Dataset):
     def __len__(self):
         return 4

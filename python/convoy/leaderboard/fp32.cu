@@ -36,8 +36,10 @@ namespace product_file
 #endif
 namespace plan_file
 {
+extern "C" {
 #include "engines/cuda_fft/spectral_plan.c"
 #include "engines/cuda_fft/spectral_run.c"
+}
 } // namespace plan_file
 
 /* The board's products are large: on Hopper its warpgroup shapes alone do, elsewhere there are none. */
