@@ -1,11 +1,12 @@
 /* What the library's planner would choose for the public leaderboard's problems on GPUs that are not here: a line a
- * candidate, "gpu math problem candidate seconds", best first. python/convoy/leaderboard/plans.py keeps the choices
+ * candidate, "gpu math problem candidate seconds". python/convoy/leaderboard/plans.py keeps the choices
  * (tests/python/update_plans.py writes them), and python/tests/test_leaderboard.py holds them to this. */
 #include "core/engine.h"
 #include "core/services.h"
 
-#include <stdio.h>
-#include <string.h>
+/* the match contract's planner with its insides: how many runs a candidate gets */
+#define cv_match_gpu_table leaderboard_match_table
+#include "match/gpu_plan.c"
 
 extern const cv_engine cv_engine_cuda_igemm, cv_engine_cuda_fft;
 
@@ -44,13 +45,17 @@ static void list_of(const cv_engine *e, const struct card *card, const cv_machin
     memcpy(q.p.y_stride, ys, sizeof ys);
     q.cg = p->c, q.kg = p->k;
     const int composed = math == CONVOY_MATH_MATCH;
-    const int count =
-        composed ? cv_match_table.candidates(&q, e, list, CV_CANDIDATES) : e->candidates(&q, list, CV_CANDIDATES);
+    const int count = composed ? candidates(&q, e, list, CV_CANDIDATES) : e->candidates(&q, list, CV_CANDIDATES);
     for (int i = 0; i < count; i++) {
         size_t bytes = 0;
-        const double seconds =
-            composed ? cv_match_table.estimate(&q, e, &list[i], &bytes) : e->estimate(&q, &list[i], &bytes);
+        double seconds = 0;
+        cv_match_gpu_state state;
         cv_candidate_print(e, &list[i], text);
+        if (composed)
+            snprintf(text + strlen(text), sizeof text - strlen(text), "runs%d",
+                     choose_runs(&state, &q, e, &list[i], &seconds, &bytes));
+        else
+            seconds = e->estimate(&q, &list[i], &bytes);
         printf("%s %s %s %s %.6g\n", card->name, word, problem, text, seconds);
     }
 }
@@ -75,6 +80,7 @@ int main(void)
         for (size_t j = 0; j < sizeof problems / sizeof *problems; j++) {
             list_of(&cv_engine_cuda_igemm, c, &machine, problems[j], CONVOY_MATH_EXACT, "exact");
             list_of(&cv_engine_cuda_fft, c, &machine, problems[j], CONVOY_MATH_FP32, "fp32");
+            list_of(&cv_engine_cuda_fft, c, &machine, problems[j], CONVOY_MATH_MATCH, "match");
         }
     }
     return 0;

@@ -15,11 +15,15 @@ TESTS = 5  # the first problems that the tool lists; then the benchmarks
 
 
 def candidates(tool):
-    """{gpu: {math: {problem: [(candidate, seconds), ...]}}}, best first."""
+    """{gpu: {math: {problem: [(candidate, seconds), ...]}}}, quickest first."""
     table = {}
     for line in subprocess.run([tool], check=True, capture_output=True, text=True).stdout.splitlines():
         gpu, math, problem, candidate, seconds = line.split()
         table.setdefault(gpu, {}).setdefault(math, {}).setdefault(problem, []).append((candidate, float(seconds)))
+    for maths in table.values():
+        for problems in maths.values():
+            for rows in problems.values():
+                rows.sort(key=lambda row: row[1])
     return table
 
 
@@ -41,7 +45,7 @@ def squares(math, built, problem):
     """Square tiles of the sides at hand that hold twice the kernel, for a problem whose own candidates are all others."""
     taps = int(re.search(r"r(\d+)$", problem).group(1))
     sides = sorted(side for group, side in built if math != "exact" and parts(math, f"ty{side}tx{side}") == {(group, side)})
-    return [f"ty{side}tx{side}" for side in sides if side >= 2 * taps]
+    return [f"ty{side}tx{side}" + "runs1" * (math == "match") for side in sides if side >= 2 * taps]
 
 
 def choose(table):

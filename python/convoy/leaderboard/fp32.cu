@@ -72,8 +72,18 @@ int cv_hopper_product(const cv_spectral *, int, void *) { return cudaErrorNotSup
 int cv_spectral_depthwise(const cv_spectral *, void *) { return cudaErrorNotSupported; }
 int cv_spectral_pack(const cv_spectral *, float *, void *) { return cudaErrorNotSupported; }
 
+/* a GPU that has less than a kernel's class may ask for gives what it has: the board's tiles need less */
 int cv_allow_shared(const void *kernel, int bytes)
 {
+    int device = 0, most = bytes;
+    cudaFuncAttributes f;
+    cudaGetDevice(&device);
+    cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    const cudaError_t e = cudaFuncGetAttributes(&f, kernel);
+    if (e != cudaSuccess)
+        return e;
+    most -= (int)f.sharedSizeBytes;
+    bytes = bytes < most ? bytes : most;
     return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
 }
 
@@ -86,7 +96,8 @@ static int board_setup(void)
     return e;
 }
 
-static int board_plan(const board_case *b, cv_spectral_plan *plan)
+/* runs: pieces of the channels, of which the plan does one at a time; its results are packed. */
+static int board_plan(const board_case *b, int runs, cv_spectral_plan *plan)
 {
     cv_spectral g;
     memset(&g, 0, sizeof g);
@@ -98,24 +109,27 @@ static int board_plan(const board_case *b, cv_spectral_plan *plan)
     for (int t = 0; t < 3; t++)
         for (int64_t i = 4, step = 1; i-- > 0; step *= sizes[t][i])
             strides[t][i] = step;
+    g.c /= runs, g.cg /= runs;
     /* the rates matter to choosing tiles and to cutting work only; neither is left to do */
     const cv_spectral_machine machine = {1e12, 1e12, 1e12, CV_BOARD_HOPPER, 0};
     return cv_spectral_make_plan(&g, 1, b->choice[0], b->choice[1], SIZE_MAX, 0, &machine, plan);
 }
 
+#ifndef CV_BOARD_MATCH
 long long convoy_board_bytes(const long long *problem)
 {
     const board_case *b = board_find(problem);
     cv_spectral_plan plan;
-    return b && !board_plan(b, &plan) ? (long long)plan.workspace_bytes : -1;
+    return b && !board_plan(b, 1, &plan) ? (long long)plan.workspace_bytes : -1;
 }
 
 const char *convoy_board_run(const long long *problem, const float *x, const float *w, float *y, void *workspace)
 {
     const board_case *b = board_find(problem);
     cv_spectral_plan plan;
-    if (!b || board_plan(b, &plan))
+    if (!b || board_plan(b, 1, &plan))
         return board_words(cudaErrorInvalidValue);
     const int e = board_setup();
     return board_words(e ? e : cv_spectral_run(&plan, x, w, nullptr, nullptr, y, workspace, nullptr, nullptr, nullptr));
 }
+#endif
