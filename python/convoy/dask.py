@@ -6,8 +6,9 @@ import dask.array as da
 import numpy as np
 
 from . import _conv
-from ._arguments import _contiguous, make_problem
+from ._arguments import make_problem
 from ._plan import plan_options
+from ._tensor import packed
 
 __all__ = ["conv2d"]
 
@@ -44,7 +45,7 @@ def conv2d(x, w, bias=None, *, stride=1, padding=0, dilation=1, groups=1, chunk=
     if any(size != size for size in x.shape):
         raise ValueError(f"x has shape {x.shape}: expected known sizes (x.compute_chunk_sizes())")
     plan_options(**options)  # wrong options are told here, not by a worker
-    p, (_, k, P, Q) = make_problem(x.shape, _contiguous(x.shape), w.shape, _contiguous(w.shape), stride, padding, dilation, groups)
+    p, (_, k, P, Q) = make_problem(x.shape, packed(x.shape), w.shape, packed(w.shape), stride, padding, dilation, groups)
     if bias is not None:
         bias = np.ascontiguousarray(bias, np.float32)
         if bias.shape != (k,):
