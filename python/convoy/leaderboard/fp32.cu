@@ -111,7 +111,7 @@ static int board_plan(const board_case *b, int runs, cv_spectral_plan *plan)
             strides[t][i] = step;
     g.c /= runs, g.cg /= runs;
     /* the rates matter to choosing tiles and to cutting work only; neither is left to do */
-    const cv_spectral_machine machine = {1e12, 1e12, 1e12, CV_BOARD_HOPPER, 0};
+    const cv_spectral_machine machine = {1e12, 1e12, 1, 132, 2e5, CV_BOARD_HOPPER, 0};
     return cv_spectral_make_plan(&g, 1, b->choice[0], b->choice[1], SIZE_MAX, 0, &machine, plan);
 }
 

@@ -24,11 +24,14 @@ static cv_spectral_machine rates(const cv_machine *m)
 {
     const double peak = m->flop_per_s > 0 ? m->flop_per_s : 6.0e13,
                  bytes = m->bytes_per_s > 0 ? m->bytes_per_s : 4.0e12;
+    const int multiprocessors = m->sm_count > 0 ? m->sm_count : 132;
     const cv_spectral_machine r = {.bytes = 0.7 * bytes,
-                                   .slots = 0.27 * peak / 64, /* a multiply-add of 32 lanes a slot */
-                                   .tensor_cycles = peak / 64,
+                                   .tensor_cycles = peak / 64, /* a multiply-add of 32 lanes a cycle */
+                                   .rate = peak / multiprocessors / 5.07e11,
+                                   .multiprocessors = multiprocessors,
+                                   .shared = m->gpu_shared_bytes > 0 ? (double)m->gpu_shared_bytes + 1024 : 233472,
                                    .hopper = m->sm_major == 9 && m->sm_minor == 0,
-                                   .launch = 6e-6};
+                                   .launch = 2e-6};
     return r;
 }
 

@@ -248,7 +248,7 @@ __global__ void __launch_bounds__(32 * WK * WT, FIT)
     X(1, 5, 4, 1, 4, 4, 14.2f)                                                                                         \
     X(2, 3, 2, 1, 4, 6, 14.2f)                                                                                         \
     X(1, 4, 2, 2, 4, 4, 15.0f)                                                                                         \
-    X(1, 4, 2, 1, 4, 8, 15.0f)
+    X(1, 4, 2, 1, 4, 8, 19.0f)
 
 struct cv_shape_entry {
     int outputs, tiles, threads, bytes;

@@ -32,8 +32,24 @@ int cv_spectral_channels(int ty, int tx)
     return cb;
 }
 
-/* Instructions of a warp's lane for a transform of one row or column, loads and stores included. */
-static double line_slots(int side) { return side * (2.7 * log2(side) + 8); }
+/* Of the transforms on an H200, fitted to 143 problems and tiles (docs/performance-log.md): a side's share of the time
+ * until a kernel's first blocks are done, microseconds, and the nanoseconds that a point more takes a multiprocessor
+ * once all of its blocks run. */
+static void side_times(int side, double *first, double *point)
+{
+    static const struct {
+        int side;
+        double first, point;
+    } table[] = {{16, 2.6, 0.398},  {24, 3.6, 0.326},  {28, 4.0, 0.407},   {32, 2.0, 0.340},
+                 {36, 11.3, 0.461}, {40, 11.5, 0.430}, {48, 11.5, 0.398},  {54, 8.8, 0.494},
+                 {56, 12.3, 0.472}, {60, 11.2, 0.435}, {64, 13.8, 0.436},  {72, 30.1, 1.638},
+                 {80, 16.2, 1.342}, {96, 17.3, 1.680}, {112, 17.9, 2.487}, {128, 14.1, 1.417}};
+    int i = 0;
+    while (table[i].side < side)
+        i++;
+    *first = table[i].first;
+    *point = table[i].point;
+}
 
 static double largest(double a, double b) { return a > b ? a : b; }
 
@@ -56,6 +72,48 @@ static int choose_shape(int outputs, int tiles, int channels, int hopper, double
     return best;
 }
 
+/* What a transform kernel's blocks take: their beginning, and a full round of blocks on all multiprocessors. A pass
+ * over lines takes as long for few as for a thread each, so the larger side counts for both. */
+typedef struct rounds {
+    double first, round, blocks;
+} rounds;
+
+static rounds rounds_of(const cv_spectral *g, const cv_spectral_machine *m)
+{
+    const int larger = g->ty > g->tx ? g->ty : g->tx;
+    const double shared = 4.0 * g->cb * (g->ty * (g->tx + 4.0)) + 1024;
+    double fit = larger <= 32 ? 5 : larger <= 48 ? 4 : larger <= 64 ? 3 : 1, first[2], point[2];
+    if (fit * shared > m->shared)
+        fit = largest(1, floor(m->shared / shared));
+    side_times(g->ty, &first[0], &point[0]);
+    side_times(g->tx, &first[1], &point[1]);
+    const rounds r = {0.5e-6 * (first[0] + first[1]) / m->rate,
+                      0.5e-9 * fit * g->cb * larger * (g->ty * point[0] + g->tx * point[1]) / m->rate,
+                      fit * m->multiprocessors};
+    return r;
+}
+
+/* Rounds that so many blocks take: the last one is as long as the others, the more so the fewer there are. */
+static double in_rounds(const rounds *r, double blocks)
+{
+    const double n = blocks / r->blocks, whole = largest(1, ceil(n - 1e-9)), few = 1.9 / largest(n, 1);
+    return n + (whole - n) * (few < 1 ? few : 1);
+}
+
+static double forward_time(const rounds *r, double x_blocks, double w_blocks, double w_cost)
+{
+    const double blocks = x_blocks + w_blocks * w_cost;
+    return blocks > 0 ? r->first + r->round * in_rounds(r, blocks) : 0;
+}
+
+/* A kernel's block in blocks of x: the share of its rows and columns, each cheaper where half is zero. */
+static double w_block_cost(const cv_spectral *g)
+{
+    const double rows = 2 * g->s <= g->tx && g->tx <= 64 ? 0.77 : 0.91;
+    const double columns = 2 * g->r <= g->ty && g->ty <= 64 ? 0.77 : 0.91;
+    return (double)g->wcb / g->cb * (g->r * rows + g->tx * columns) / (g->ty + g->tx);
+}
+
 static void predict(cv_spectral_plan *p, const cv_spectral_machine *m)
 {
     const cv_spectral *g = &p->g;
@@ -63,40 +121,47 @@ static void predict(cv_spectral_plan *p, const cv_spectral_machine *m)
     const int tile_passes = (p->all_tiles + p->tile_step - 1) / p->tile_step;
     const int group_passes = (p->groups + p->group_step - 1) / p->group_step;
     const int k_passes = p->groups > 1 ? 1 : (g->k + p->k_step - 1) / p->k_step;
-    const double w_again = k_passes > 1 ? tile_passes : 1;
-    const double slots_x =
-        (g->ty / 2.0 * line_slots(g->tx) + g->tx / 2.0 * line_slots(g->ty) + 6.0 * g->ty * g->tx) / 32;
-    const double slots_w = (g->r / 2.0 * line_slots(g->tx) + g->tx / 2.0 * line_slots(g->ty) + 6.0 * g->r * g->tx) / 32;
+    const double w_again = k_passes > 1 ? tile_passes : 1, passes = (double)group_passes * tile_passes * k_passes;
     const double y_bytes = 4.0 * g->n * g->k * g->p * g->q, x_bytes = 4.0 * g->n * g->c * g->h * g->w;
     const double w_bytes = 4.0 * g->k * g->cg * g->r * g->s;
-    double *b = p->phase_bytes, *t = p->phase_seconds, slots[4] = {0}, cycles = 1;
-
-    const double crowd = g->ty > 64 || g->tx > 64 ? 6 : 1; /* one block a multiprocessor hides little */
+    const double outputs = p->groups > 1 ? p->group_step * g->kg : p->k_step;
+    const double channel_blocks = ceil((double)p->group_step * g->cgp / g->cb);
+    const rounds r = rounds_of(g, m);
+    double *b = p->phase_bytes, *t = p->phase_seconds, cycles = 1;
 
     memset(b, 0, sizeof p->phase_bytes);
     memset(t, 0, sizeof p->phase_seconds);
     if (p->depthwise) {
+        const double cb = g->cb < 4 ? g->cb : 4, w_blocks = ceil(outputs / cb), blocks = ceil(outputs / g->cb);
         b[PHASE_X] = x_bytes + y_bytes + 8 * bins * g->k;
-        slots[PHASE_X] = 2 * slots_x * tiles * g->k;
         b[PHASE_W] = w_bytes + 8 * bins * g->k;
-        slots[PHASE_W] = slots_w * g->k;
+        t[PHASE_X] = passes * (1.4 * r.first + 1.47 * r.round * in_rounds(&r, p->tile_step * blocks));
+        t[PHASE_W] = 0.77 * group_passes * (r.first + 0.75 * r.round * cb / g->cb * in_rounds(&r, w_blocks));
     } else {
+        const double x_blocks = p->tile_step * channel_blocks, w_cost = w_block_cost(g);
+        const double w_blocks = outputs * cv_spectral_wblocks(g), steps = (g->cgp + 15) / 16;
+        const double x_alone = forward_time(&r, x_blocks, 0, 0);
         p->shape = choose_shape(p->groups > 1 ? g->kg : p->k_step, p->tile_step, g->cgp, m->hopper, &cycles);
         b[PHASE_X] = x_bytes + 8 * bins * tiles * channels;
-        slots[PHASE_X] = slots_x * tiles * channels;
         b[PHASE_W] = w_again * (w_bytes + 8 * bins * g->k * g->cgp);
-        slots[PHASE_W] = w_again * slots_w * g->k * g->cgp;
         b[PHASE_PRODUCT] =
             8 * bins * (k_passes * tiles * channels + (double)tile_passes * g->k * g->cgp + tiles * g->k);
         b[PHASE_INVERSE] = y_bytes + 8 * bins * tiles * g->k;
-        slots[PHASE_INVERSE] = slots_x * tiles * g->k;
-        t[PHASE_PRODUCT] = 9.0 / 1024 * bins * tiles * g->k * g->cgp * cycles / m->tensor_cycles;
+        t[PHASE_X] = group_passes * tile_passes * x_alone;
+        /* w comes beside x first, and again alone for each further part of the outputs */
+        t[PHASE_W] = group_passes * w_again *
+                     (forward_time(&r, x_blocks, w_blocks, w_cost) - x_alone +
+                      (k_passes - 1) * forward_time(&r, 0, w_blocks, w_cost));
+        t[PHASE_PRODUCT] = 9.0 / 1024 * bins * tiles * g->k * g->cgp * cycles / m->tensor_cycles +
+                           passes * (1.5e-6 + 0.3e-6 * steps) / m->rate;
+        t[PHASE_INVERSE] =
+            passes * (0.63 * r.first + 0.89 * r.round * in_rounds(&r, p->tile_step * ceil(outputs / g->cb)));
     }
     if (p->prepared)
-        b[PHASE_W] = slots[PHASE_W] = 0;
-    p->seconds = (p->depthwise ? 2 : 3) * m->launch * group_passes * tile_passes * k_passes;
+        b[PHASE_W] = t[PHASE_W] = 0;
+    p->seconds = (p->depthwise ? 1 : 3) * m->launch * passes;
     for (int i = 0; i < 4; i++) {
-        t[i] = largest(t[i], largest(b[i] / m->bytes, crowd * slots[i] / m->slots));
+        t[i] = largest(t[i], b[i] / m->bytes);
         p->seconds += t[i];
     }
 }

@@ -13,13 +13,15 @@
 extern "C" {
 #endif
 
-/* Rates that the cost model divides by, per second. */
+/* Rates that the cost model divides by. */
 typedef struct cv_spectral_machine {
-    double bytes;         /* device memory, read or written, as kernels of this kind reach it */
-    double slots;         /* instructions of a warp that all multiprocessors issue */
-    double tensor_cycles; /* cycles of all quarters of multiprocessors */
-    int hopper;           /* compute capability 9.0 */
-    double launch;        /* seconds between dependent kernels */
+    double bytes;         /* of device memory a second, read or written, as kernels of this kind reach it */
+    double tensor_cycles; /* cycles of all quarters of multiprocessors a second */
+    double rate;          /* what a multiprocessor does of the arithmetic that an H200's does */
+    int multiprocessors;
+    double shared; /* bytes of shared memory a multiprocessor */
+    int hopper;    /* compute capability 9.0 */
+    double launch; /* seconds between dependent kernels */
 } cv_spectral_machine;
 
 typedef struct cv_spectral_plan {
