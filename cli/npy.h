@@ -2,6 +2,7 @@
 #ifndef CLI_NPY_H
 #define CLI_NPY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -22,9 +23,13 @@ int npy_read(FILE *in, struct npy *array, char why[NPY_WHY]);
 /* The same from a file. */
 int npy_load(const char *path, struct npy *array, char why[NPY_WHY]);
 
-/* Writes a file that appears whole or not at all: to a temporary file next to it, then renamed. What is no regular file
- * (a device, a pipe) is written directly. */
+/* Writes a file that appears whole or not at all: to a temporary file next to it, then renamed. Its mode and owner stay
+ * when there was one; one that is write-protected is left alone. What is no regular file (a device, a pipe), or standard
+ * output, is written directly. */
 int npy_save(const char *path, const struct npy *array, char why[NPY_WHY]);
+
+/* A pipe or file that is standard output by another name: then no report must follow the array there. */
+bool npy_is_stdout(const char *path);
 
 /* "(4, 64, 128, 128)", as Python writes it. */
 void npy_shape_text(const struct npy *array, char *text, size_t bytes);

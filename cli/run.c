@@ -150,9 +150,11 @@ static int make_output(struct tensors *t)
 
 static int report(const struct cli_options *o, const struct tensors *t, const convoy_plan_info *info, double seconds)
 {
-    char text[192], shape[128];
+    char text[CLI_PROBLEM_TEXT], shape[128];
     convoy_problem_print(&t->problem, text, sizeof text);
     npy_shape_text(&t->y, shape, sizeof shape);
+    if (npy_is_stdout(o->output))
+        return CLI_OK; /* which the array fills */
     if (!o->json) {
         printf("%s: %s by %s%s%s in %s (%s)\n", o->output, shape, info->engine, *info->candidate ? ":" : "",
                info->candidate, cli_ms(seconds).s, text);

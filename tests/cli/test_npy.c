@@ -151,7 +151,7 @@ static int files_in(const char *folder)
     DIR *dir = opendir(folder);
     assert_non_null(dir);
     for (struct dirent *e; (e = readdir(dir));)
-        count += e->d_name[0] != '.';
+        count += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0; /* hidden ones count */
     closedir(dir);
     return count;
 }
