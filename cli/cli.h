@@ -11,6 +11,9 @@
 /* Exit codes, which every function here that returns int uses too. */
 enum { CLI_OK = 0, CLI_MISS = 1, CLI_BAD = 2 };
 
+/* Room for any problem's string: 16 numbers of 19 digits and what stands between them. */
+enum { CLI_PROBLEM_TEXT = 400 };
+
 struct cli_options {
     const char *command;
     char **words; /* what is left after the options: problems, suites, files */

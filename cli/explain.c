@@ -8,7 +8,7 @@
 
 struct lines {
     const char *problem;
-    bool json;
+    bool json, begun;
     int code;
 };
 
@@ -39,6 +39,9 @@ static void print_line(void *user, const convoy_explanation *e)
         print_json(to, e);
         return;
     }
+    if (!to->begun)
+        printf("%s\n", to->problem);
+    to->begun = true;
     if (!e->accepted) {
         printf("  %-11s declined because %s\n", e->engine, e->reason);
     } else {
@@ -58,9 +61,7 @@ int cli_explain(struct cli_options *o)
     if (code == CLI_OK)
         code = cli_context(o, &context);
     for (int i = 0; i < problems.count && code == CLI_OK; i++) {
-        struct lines lines = {problems.list[i].text, o->json, CLI_OK};
-        if (!o->json)
-            printf("%s\n", problems.list[i].text);
+        struct lines lines = {problems.list[i].text, o->json, false, CLI_OK};
         const convoy_status status = convoy_explain(context, &problems.list[i].problem, &o->plan, print_line, &lines);
         code = lines.code;
         if (code == CLI_OK && status != CONVOY_OK &&

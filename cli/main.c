@@ -2,6 +2,7 @@
 #include "options.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -34,7 +35,7 @@ static void say(const char *kind, const char *format, va_list args)
     char text[1024];
     vsnprintf(text, sizeof text, format, args);
     for (char *c = text; *c; c++)
-        if ((unsigned char)*c < ' ') /* one line, whatever a file's name holds */
+        if ((unsigned char)*c < ' ' || *c == 0x7f) /* one line, whatever a file's name holds */
             *c = '?';
     fprintf(stderr, "convoy%s%s: %s%s\n", *running ? " " : "", running, kind, text);
 }
@@ -120,8 +121,21 @@ static int dispatch(int argc, char **argv)
                      argv[1]);
 }
 
+/* Whoever starts us may have closed the standard streams. A file that is opened must not get their numbers, where
+ * messages would be written into it; opened for reading, they fail to be written as before. */
+static void hold_streams(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDONLY);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
 int main(int argc, char **argv)
 {
+    hold_streams();
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write, which is reported */
     signal(SIGXFSZ, SIG_IGN); /* and so is a file-size limit */
     atexit(flush_at_exit);

@@ -24,9 +24,30 @@ static int add(struct cli_problems *all, const convoy_problem *problem)
     return CLI_OK;
 }
 
+enum { MOST_LINE = 4096 };
+
+/* The next line without its comment and blanks around it; 0 at the end, -1 for one that no text file has. */
+static int next_line(FILE *in, char line[MOST_LINE])
+{
+    int n = 0, c;
+    while ((c = getc(in)) != EOF && c != '\n') {
+        if (c == 0 || n == MOST_LINE - 1)
+            return -1;
+        line[n++] = (char)c;
+    }
+    if (c == EOF && n == 0)
+        return 0;
+    line[n] = 0;
+    n = (int)strcspn(line, "#\r");
+    while (n > 0 && isspace((unsigned char)line[n - 1]))
+        n--;
+    line[n] = 0;
+    return 1;
+}
+
 static int read_suite(const char *path, struct cli_problems *all)
 {
-    char line[512];
+    char line[MOST_LINE];
     struct stat info;
     FILE *in = fopen(path, "r");
     if (!in || fstat(fileno(in), &info) != 0 || S_ISDIR(info.st_mode)) {
@@ -36,20 +57,20 @@ static int read_suite(const char *path, struct cli_problems *all)
             fclose(in);
         return code;
     }
-    int code = CLI_OK;
+    int code = CLI_OK, more = 1;
     const int before = all->count;
-    for (int number = 1; code == CLI_OK && fgets(line, sizeof line, in); number++) {
-        line[strcspn(line, "#\r\n")] = 0;
-        char *from = line + strspn(line, " \t"), *end = from + strlen(from);
-        while (end > from && isspace((unsigned char)end[-1]))
-            *--end = 0;
+    for (int number = 1; code == CLI_OK && (more = next_line(in, line)) > 0; number++) {
+        const char *from = line + strspn(line, " \t");
         convoy_problem problem;
         if (*from && convoy_problem_parse(from, &problem) != CONVOY_OK)
             code = cli_error("suite %s, line %d: %s", path, number, convoy_last_message());
         else if (*from)
             code = add(all, &problem);
     }
-    if (code == CLI_OK && ferror(in))
+    if (more < 0)
+        code = cli_error("suite %s: it holds a zero byte or a line of more than %d: expected a text file", path,
+                         MOST_LINE - 1);
+    else if (code == CLI_OK && ferror(in))
         code = cli_error("suite %s: it could not be read: %s", path, strerror(errno));
     else if (code == CLI_OK && all->count == before)
         code = cli_error("suite %s: it names no problem: expected one a line", path);

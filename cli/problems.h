@@ -6,7 +6,7 @@
 
 struct cli_problem {
     convoy_problem problem;
-    char text[192]; /* as convoy_problem_print writes it */
+    char text[CLI_PROBLEM_TEXT]; /* as convoy_problem_print writes it */
 };
 
 struct cli_problems {

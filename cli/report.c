@@ -18,13 +18,39 @@ void json_real(cJSON *object, const char *key, double value)
         cJSON_AddNullToObject(object, key);
 }
 
+/* Bytes of the UTF-8 sequence at s; 0 when there is none. Overlong forms and surrogates are none. */
+static int utf8_bytes(const unsigned char *s)
+{
+    const int n = s[0] < 0x80 ? 1 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : s[0] >= 0xe0 && s[0] < 0xf0 ? 3 : 4;
+    if (n == 4 && (s[0] < 0xf0 || s[0] > 0xf4))
+        return 0;
+    for (int i = 1; i < n; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) ||
+        (s[0] == 0xf4 && s[1] > 0x8f))
+        return 0;
+    return n;
+}
+
+/* JSON is UTF-8, which the name of a file need not be: other bytes become the replacement character. */
+static void put_utf8(const char *text)
+{
+    for (const unsigned char *s = (const unsigned char *)text; *s;) {
+        const int n = utf8_bytes(s);
+        fwrite(n ? (const char *)s : "\xef\xbf\xbd", 1, n ? (size_t)n : 3, stdout);
+        s += n ? n : 1;
+    }
+}
+
 int json_line(cJSON *object)
 {
     char *text = cJSON_PrintUnformatted(object);
     cJSON_Delete(object);
     if (!text)
         return cli_error("out of memory: a line of JSON");
-    puts(text);
+    put_utf8(text);
+    putchar('\n');
     cJSON_free(text);
     return cli_flush();
 }
