@@ -120,3 +120,10 @@ void *cv_library_hunt_open(const cv_library_hunt *hunt, char *text, size_t bytes
     }
     return library;
 }
+
+void *cv_library_hold_self(void)
+{
+    Dl_info about;
+    static const char here;
+    return dladdr(&here, &about) && about.dli_fname ? dlopen(about.dli_fname, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD) : NULL;
+}

@@ -19,4 +19,8 @@ typedef struct cv_library_hunt {
  * in text: it completes "declined because ...". */
 void *cv_library_hunt_open(const cv_library_hunt *hunt, char *text, size_t bytes);
 
+/* A reference to the shared object that holds this library, so that dlclose by the program does not unmap code that
+ * threads are running; give it back with cv_library_close. NULL when it is part of the program itself. */
+void *cv_library_hold_self(void);
+
 #endif

@@ -1,5 +1,7 @@
 #include "threads.h"
 #include "cpu.h"
+#include "library.h"
+#include "memory.h"
 #include "status.h"
 
 #include <pthread.h>
@@ -24,6 +26,7 @@ struct cv_pool {
     convoy_allocator memory;
     atomic_flag taken; /* held by the caller whose loop the workers are on */
     pid_t owner;       /* the process that the workers live in; 0: not started */
+    void *code;        /* the shared object that they run, held while they do */
     /* Loops so far in the upper 32 bits, then OPEN while workers may still join the current one, then how many are in
      * it. The caller closes the loop when no task is left and waits only for those that joined: one still asleep delays
      * nobody. */
@@ -102,6 +105,7 @@ static void start_workers(cv_pool *pool)
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &callers); /* the program's signals are for its own threads */
     pool->owner = getpid();
+    pool->code = cv_library_hold_self();
     for (int i = 1; i < pool->threads; i++) {
         struct start start = {pool, i, 0};
         if (pthread_create(&pool->handle[pool->started], NULL, worker, &start) != 0)
@@ -144,6 +148,7 @@ void cv_pool_destroy(cv_pool *pool)
             pthread_join(pool->handle[i], NULL);
         pthread_cond_destroy(&pool->wake);
         pthread_mutex_destroy(&pool->lock);
+        cv_library_close(pool->code);
     }
     memory.free(memory.user, pool);
 }
