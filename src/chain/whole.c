@@ -54,8 +54,13 @@ static void plan_planes(cv_whole *h, const cv_cpu *cpu)
     h->tiles = up(h->Q, CV_LANES_U);
     h->u = up(h->Q, h->tiles);
     h->bands = least(h->P, h->threads == 1 ? 1 : up(4 * h->threads, sets));
-    while (h->bands < h->P && input_rows(h, up(h->P, h->bands)) * row_bytes > (int64_t)cpu->l2_bytes / 2)
-        h->bands++;
+    for (int64_t most_bands = h->P; h->bands < most_bands;) { /* the fewest whose rows fit half of L2 */
+        const int64_t middle = h->bands + (most_bands - h->bands) / 2;
+        if (input_rows(h, up(h->P, middle)) > (int64_t)cpu->l2_bytes / 2 / row_bytes)
+            h->bands = middle + 1;
+        else
+            most_bands = middle;
+    }
     h->band = up(h->P, h->bands);
     h->bands = up(h->P, h->band);
     h->stage_bytes = (size_t)(input_rows(h, h->band) * row_bytes);
@@ -110,7 +115,8 @@ size_t cv_whole_panel_bytes(const cv_whole *h)
                           : h->kind == CV_BY_PLANE
                               ? up(h->p.groups, h->width) * h->width
                               : h->p.groups * ((h->panels - 1) * h->width + panel_width(h, h->panels - 1));
-    return sizeof(float) * (size_t)(lanes * taps);
+    /* Lanes that stand idle can take it beyond what a size_t counts, though never what any limit allows. */
+    return (double)lanes * (double)taps < 0x1p58 ? sizeof(float) * (size_t)(lanes * taps) : SIZE_MAX / 4;
 }
 
 size_t cv_whole_stage_bytes(const cv_whole *h) { return h->stage_bytes * (size_t)h->threads; }

@@ -52,8 +52,12 @@ convoy_status convoy_measure_ceilings(convoy_context *context, double *flop_per_
     double flop = 0, bytes = 0;
     const cv_machine *m = NULL;
     convoy_status status = bound(context, &m);
-    if (status == CONVOY_OK)
+    if (status == CONVOY_OK) {
+        cv_fpenv saved;
+        cv_fpenv_enter(&saved);
         status = m->ops->ceilings(m, &flop, &bytes);
+        cv_fpenv_leave(&saved);
+    }
     if (flop_per_s)
         *flop_per_s = status == CONVOY_OK ? flop : 0;
     if (bytes_per_s)

@@ -70,7 +70,7 @@ static convoy_status pick(convoy_context *context, const cv_request *q, const co
     int count = cv_rank(q, o, list, CV_CANDIDATES, reason);
     if (count == 0) {
         char text[128];
-        convoy_problem_print(&q->p, text, sizeof text);
+        convoy_problem_print(&q->asked, text, sizeof text);
         status = cv_fail(CONVOY_UNSUPPORTED, "no engine accepts %s: %s", text, reason);
     } else {
         status = choose(context, q, o, list, count, choice);
@@ -129,7 +129,7 @@ convoy_status convoy_plan_describe(const convoy_plan *plan, convoy_plan_info *in
     if (!plan)
         return cv_fail(CONVOY_INVALID, "plan is NULL: expected one from convoy_plan_create");
     const cv_engine *e = plan->choice.engine;
-    info->problem = plan->request.p;
+    info->problem = plan->request.asked;
     info->engine = plan->name;
     info->engine_revision = e->revision;
     info->candidate = plan->candidate;
@@ -233,14 +233,10 @@ convoy_status convoy_explain(convoy_context *context, const convoy_problem *prob
     return status;
 }
 
-convoy_status convoy_candidates(convoy_context *context, const convoy_problem *problem,
-                                const convoy_plan_options *options,
-                                void (*each)(void *user, const convoy_candidate *candidate), void *user)
+static convoy_status list_candidates(convoy_context *context, const convoy_problem *problem,
+                                     const convoy_plan_options *o,
+                                     void (*each)(void *user, const convoy_candidate *candidate), void *user)
 {
-    const convoy_plan_options *o = options ? options : &default_options;
-    if (!context || !each)
-        return cv_fail(CONVOY_INVALID, "%s is NULL: expected %s", context ? "each" : "context",
-                       context ? "a function" : "one from convoy_context_create");
     cv_request q;
     convoy_status status = cv_request_make(context, problem, o, &q);
     if (status != CONVOY_OK)
@@ -258,5 +254,19 @@ convoy_status convoy_candidates(convoy_context *context, const convoy_problem *p
         each(user, &line);
     }
     cv_free(&q.machine->memory, list);
+    return status;
+}
+
+convoy_status convoy_candidates(convoy_context *context, const convoy_problem *problem,
+                                const convoy_plan_options *options,
+                                void (*each)(void *user, const convoy_candidate *candidate), void *user)
+{
+    if (!context || !each)
+        return cv_fail(CONVOY_INVALID, "%s is NULL: expected %s", context ? "each" : "context",
+                       context ? "a function" : "one from convoy_context_create");
+    cv_fpenv saved;
+    cv_fpenv_enter(&saved);
+    convoy_status status = list_candidates(context, problem, options ? options : &default_options, each, user);
+    cv_fpenv_leave(&saved);
     return status;
 }

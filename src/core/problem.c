@@ -135,6 +135,27 @@ convoy_status cv_problem_sizes(const convoy_problem *p, int64_t *P, int64_t *Q)
                                : check_axis("w", "s", p->w, p->pad_l, p->pad_r, p->s, p->dil_w, p->stride_w, Q);
 }
 
+/* An output's window may begin anywhere in the padding, and offsets are formed from its place there. */
+static convoy_status check_padded(const convoy_problem *p)
+{
+    const struct {
+        const char *name;
+        int64_t size, before, after, stride;
+    } axis[] = {{"h", p->h, p->pad_t, p->pad_b, p->strided && p->h > 1 ? p->x_stride[2] : p->w > 0 ? p->w : 1},
+                {"w", p->w, p->pad_l, p->pad_r, p->strided && p->w > 1 ? p->x_stride[3] : 1}};
+    for (int i = 0; i < 2; i++) {
+        int64_t reach;
+        if (__builtin_mul_overflow(axis[i].size + axis[i].before + axis[i].after, axis[i].stride, &reach) ||
+            reach > most || reach < -most)
+            return cv_fail(CONVOY_INVALID,
+                           "%s is %lld with padding %lld and %lld, in steps of %lld elements: expected offsets below "
+                           "2^60",
+                           axis[i].name, (long long)axis[i].size, (long long)axis[i].before, (long long)axis[i].after,
+                           (long long)axis[i].stride);
+    }
+    return CONVOY_OK;
+}
+
 static convoy_status check_kind(const convoy_problem *p)
 {
     if (p->layout != CONVOY_NCHW)
@@ -177,8 +198,8 @@ convoy_status convoy_problem_check(const convoy_problem *p)
             return cv_fail(CONVOY_INVALID, "%s has %lld x %lld x %lld x %lld elements: expected at most %lld",
                            tensor[i].name, (long long)tensor[i].size[0], (long long)tensor[i].size[1],
                            (long long)tensor[i].size[2], (long long)tensor[i].size[3], (long long)most);
-    if (!p->strided)
-        return CONVOY_OK;
+    if ((status = check_padded(p)) != CONVOY_OK || !p->strided)
+        return status;
     if ((status = check_strides("x", x, p->x_stride, 0)) != CONVOY_OK ||
         (status = check_strides("w", w, p->w_stride, 0)) != CONVOY_OK ||
         (status = check_strides("y", y, p->y_stride, 1)) != CONVOY_OK)
@@ -236,4 +257,19 @@ void cv_problem_fill_strides(convoy_problem *p, int64_t P, int64_t Q)
     }
     if (packed)
         p->strided = 0;
+}
+
+static void settle(int64_t padded, int64_t taps, int64_t *dil, int64_t *stride)
+{
+    if (taps == 1)
+        *dil = 1;
+    const int64_t room = padded - ((taps - 1) * *dil + 1); /* beyond the first output's window */
+    if (*stride > room + 1)
+        *stride = room + 1;
+}
+
+void cv_problem_settle(convoy_problem *p)
+{
+    settle(p->h + p->pad_t + p->pad_b, p->r, &p->dil_h, &p->stride_h);
+    settle(p->w + p->pad_l + p->pad_r, p->s, &p->dil_w, &p->stride_w);
 }

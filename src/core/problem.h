@@ -11,4 +11,8 @@ convoy_status cv_problem_sizes(const convoy_problem *p, int64_t *P, int64_t *Q);
 /* Writes all twelve strides; clears p->strided when they turn out to be the packed ones. */
 void cv_problem_fill_strides(convoy_problem *p, int64_t P, int64_t Q);
 
+/* Gives strides over a single output, and dilations of a single tap, which mean nothing, values that no product
+ * overflows with. P and Q stay. */
+void cv_problem_settle(convoy_problem *p);
+
 #endif

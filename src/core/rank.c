@@ -82,6 +82,8 @@ static size_t tensor_bytes(const cv_request *q)
     return bytes < 9e18 ? (size_t)bytes : SIZE_MAX / 2;
 }
 
+static const size_t most_workspace = (size_t)1 << 60;
+
 static size_t default_limit(const cv_request *q)
 {
     const size_t mib = (size_t)1 << 20, bytes = tensor_bytes(q);
@@ -106,6 +108,8 @@ convoy_status cv_request_make(convoy_context *context, const convoy_problem *pro
     if ((status = cv_problem_sizes(&q->p, &q->P, &q->Q)) != CONVOY_OK)
         return status;
     cv_problem_fill_strides(&q->p, q->P, q->Q);
+    q->asked = q->p;
+    cv_problem_settle(&q->p);
     q->cg = q->p.c / q->p.groups;
     q->kg = q->p.k / q->p.groups;
     q->math = o->math;
@@ -116,6 +120,8 @@ convoy_status cv_request_make(convoy_context *context, const convoy_problem *pro
     q->deterministic = o->deterministic != 0;
     q->machine = &context->shared->machine;
     q->workspace_limit = o->workspace_limited ? o->workspace_limit_bytes : default_limit(q);
+    if (q->workspace_limit > most_workspace) /* so that engines may add to it and count in floats */
+        q->workspace_limit = most_workspace;
     const convoy_weights *g = o->weights;
     if (g && (g->k != q->p.k || g->cg != q->cg || g->r != q->p.r || g->s != q->p.s || g->groups != q->p.groups))
         return cv_fail(CONVOY_INVALID,

@@ -37,6 +37,8 @@ static int lay_out(cv_match_state *m, const cv_request *q, int runs)
                  map = (size_t)(p->groups * q->P * q->Q) * sizeof(double);
     const int64_t rows = (p->r - 1) * p->dil_h + 1, tile_rows = 2 * 512;
     size_t at = 0;
+    if (8.0 * ((double)(rows + tile_rows) * (double)q->Q + 2.0 * (double)p->w) > (double)q->workspace_limit)
+        return 0; /* before a product overflows */
     memset(m, 0, sizeof *m);
     m->request = *q;
     m->runs = runs;

@@ -37,12 +37,9 @@ static int axis_make(cv_fft_axis *a, int tile, int64_t stride, int64_t dil)
     a->x_step = a->x_unit * a->dil;
     a->y_step = a->y_unit * a->phases;
     if (a->tiles == 1) {
-        a->cut = tile;
-        for (int64_t phase = 0; phase < a->phases && phase < a->outs; phase++) {
-            cv_fft_span span;
-            cv_fft_span_of(a, phase, 0, &span);
-            a->cut = span.lo < a->cut ? span.lo : a->cut;
-        }
+        cv_fft_span span; /* later phases start further into the image, so the last one has least to cut */
+        cv_fft_span_of(a, fewer(a->phases, a->outs) - 1, 0, &span);
+        a->cut = span.lo;
     }
     return 1;
 }
@@ -209,6 +206,9 @@ int cv_fft_shape_make(const cv_request *r, const cv_candidate *candidate, cv_fft
     if (fixed > r->workspace_limit)
         return 0;
     if (point ? !pointwise_chunks(r, s, fixed) : !dense_chunks(r, s, fixed))
+        return 0;
+    /* Prepared weights count against no limit, but their bytes must be a number. */
+    if (r->prepared && (double)(p->k + s->lanes) * (double)(r->cg + s->lanes) * (double)s->tile.bins * 8 > 0x1p60)
         return 0;
     if (!point)
         dense_sizes(r, s);
