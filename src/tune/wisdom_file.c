@@ -178,6 +178,7 @@ convoy_status cv_wisdom_update(const char *path, cv_book *book, cv_stamp *stamp,
     if (status == CONVOY_OK)
         status = replace(path, fd, text, bytes, stamp);
     cv_free(book->memory, text);
+    flock(fd, LOCK_UN); /* a child that another thread has forked meanwhile holds the file open, too */
     close(fd);
     return status;
 }
