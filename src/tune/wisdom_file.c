@@ -134,23 +134,54 @@ static void sync_folder(const char *file)
     }
 }
 
+enum { NAME_BYTES = PATH_MAX + 32 };
+
+/* A file beside real: one without a name where the system has such, so that a process that is killed while it writes
+ * leaves none behind; else *name says what it is called. */
+static int temporary_open(const char *real, char name[NAME_BYTES])
+{
+    char folder[PATH_MAX];
+    const char *slash = strrchr(real, '/');
+    snprintf(folder, sizeof folder, "%.*s", slash > real ? (int)(slash - real) : 1, real);
+    name[0] = 0;
+    int fd = access("/proc/self/fd", X_OK) == 0 ? open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600) : -1;
+    if (fd < 0) {
+        snprintf(name, NAME_BYTES, "%s.XXXXXX", real);
+        fd = mkostemp(name, O_CLOEXEC);
+    }
+    return fd;
+}
+
+/* Names belong to whoever holds the lock, so one that is there is of a process that died. */
+static int temporary_name(int fd, const char *real, char name[NAME_BYTES])
+{
+    char self[48];
+    if (*name)
+        return 1;
+    snprintf(self, sizeof self, "/proc/self/fd/%d", fd);
+    snprintf(name, NAME_BYTES, "%s.new", real);
+    unlink(name);
+    return linkat(AT_FDCWD, self, AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0;
+}
+
 /* old is the locked file. */
 static convoy_status replace(const char *path, int old, const char *text, size_t bytes, cv_stamp *stamp)
 {
-    char real[PATH_MAX], temporary[PATH_MAX + 8]; /* a link stays a link: the file behind it is replaced */
+    char real[PATH_MAX], temporary[NAME_BYTES]; /* a link stays a link: the file behind it is replaced */
     struct stat s;
     if (!realpath(path, real) || fstat(old, &s) != 0)
         return io_error(path, "could not be written");
-    snprintf(temporary, sizeof temporary, "%s.XXXXXX", real);
-    const int fd = mkostemp(temporary, O_CLOEXEC);
+    const int fd = temporary_open(real, temporary);
     if (fd < 0)
         return io_error(path, "could not be written beside itself");
-    int good = fchmod(fd, s.st_mode & 0777) == 0 && write_all(fd, text, bytes) && fstat(fd, &s) == 0;
+    int good = fchmod(fd, s.st_mode & 0777) == 0 && write_all(fd, text, bytes) && temporary_name(fd, real, temporary) &&
+               fstat(fd, &s) == 0;
     good = close(fd) == 0 && good;
     good = good && rename(temporary, real) == 0;
     if (!good) {
         convoy_status status = io_error(path, "could not be written");
-        unlink(temporary);
+        if (*temporary)
+            unlink(temporary);
         return status;
     }
     stamp_of(&s, stamp);
