@@ -52,7 +52,8 @@ static void sampled(const convoy_problem *p, const tensors *t, const int64_t y_s
     index[count - 1] = outputs - 1;
     assert_int_equal(convoy_reference(cpu, p, t->x, t->w, NULL, count, index, value, norm), CONVOY_OK);
     for (int64_t i = 0; i < count; i++) {
-        const int64_t q = index[i] % Q, row = index[i] / Q % P, k = index[i] / Q / P % p->k, n = index[i] / Q / P / p->k;
+        const int64_t q = index[i] % Q, row = index[i] / Q % P, k = index[i] / Q / P % p->k,
+                      n = index[i] / Q / P / p->k;
         const double y = (double)t->y[n * y_stride[0] + k * y_stride[1] + row * y_stride[2] + q * y_stride[3]];
         if (!(fabs(y - value[i]) <= 1e-5 * norm[i] + 1e-30))
             fail_msg("%s: y[%lld,%lld,%lld,%lld] is %.9g, the truth %.9g", engine, (long long)n, (long long)k,
@@ -148,9 +149,9 @@ static void odd_sizes(void **state)
         "n7c11h101w103k13r17s19",
         "n1c1h1r1",
         "n3c5h1k7r1",
-        "n2c3h1k4r31_pad15",          /* one pixel, seen by every tap in turn */
-        "n1c13h53w59k13r23_st2_g13", /* groups of one channel */
-        "n2c6h61w67k9r7s5_st60x66_g3",/* strides as long as the image: two outputs a side */
+        "n2c3h1k4r31_pad15",           /* one pixel, seen by every tap in turn */
+        "n1c13h53w59k13r23_st2_g13",   /* groups of one channel */
+        "n2c6h61w67k9r7s5_st60x66_g3", /* strides as long as the image: two outputs a side */
         "n2c6h61w67k9r7s5_st1000x999_g3",
         "n1c4h97w89k4r3_dil48x44", /* the effective kernel is the image */
         "n1c4h97w89k4r3_st5x7_pad3_dil47x43",
@@ -163,7 +164,8 @@ static void odd_sizes(void **state)
         whole(problem[i], 1.0);
 }
 
-/* More than 2^31 pixels, all of them the same few numbers: each tile of the transform is read, one output of it kept. */
+/* More than 2^31 pixels, all of them the same few numbers: each tile of the transform is read, one output of it kept.
+ */
 static void broadcast_far(void **state)
 {
     (void)state;

@@ -43,7 +43,8 @@ static convoy_status run_plan(const convoy_plan *plan, float *checksum)
     if (convoy_plan_describe(plan, &info) != CONVOY_OK || convoy_problem_output(&info.problem, &P, &Q) != CONVOY_OK)
         return CONVOY_INTERNAL;
     const convoy_problem *p = &info.problem;
-    const int64_t xs = p->n * p->c * p->h * p->w, ws = p->k * (p->c / p->groups) * p->r * p->s, ys = p->n * p->k * P * Q;
+    const int64_t xs = p->n * p->c * p->h * p->w, ws = p->k * (p->c / p->groups) * p->r * p->s,
+                  ys = p->n * p->k * P * Q;
     float *memory = malloc(sizeof(float) * (size_t)(xs + ws + ys));
     void *workspace = malloc(info.workspace_bytes + 1);
     convoy_status status = CONVOY_OUT_OF_MEMORY;
