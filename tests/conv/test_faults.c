@@ -180,7 +180,7 @@ static void small_stacks(void **state)
     pthread_t thread;
     job j = {.status = CONVOY_OK};
     assert_int_equal(pthread_attr_init(&attributes), 0);
-    assert_int_equal(pthread_attr_setstacksize(&attributes, SANITIZED ? 1 << 20 : 64 << 10), 0);
+    assert_int_equal(pthread_attr_setstacksize(&attributes, SANITIZED ? 1 << 20 : 128 << 10), 0);
     assert_int_equal(pthread_create(&thread, &attributes, whole_life, &j), 0);
     pthread_join(thread, NULL);
     pthread_attr_destroy(&attributes);

@@ -95,6 +95,8 @@ static void check(const convoy_plan_info *info, const convoy_plan_options *o, in
     }
     for (int64_t i = 0; i < outputs; i++) {
         const double is = (double)y[i];
+        if (info->error_bound_kind == 1 && i % (P * Q) == 0)
+            channel = channel_bound(i);
         if (info->math == CONVOY_MATH_EXACT && !same(y[i], chain[i]))
             wrong(info->engine, "other bits", i, is, (double)chain[i]);
         if (info->math == CONVOY_MATH_MATCH) {
@@ -108,10 +110,6 @@ static void check(const convoy_plan_info *info, const convoy_plan_options *o, in
                 wrong(info->engine, "special value", i, is, value[i]);
             continue;
         }
-        if (info->error_bound_kind == 1 && i % (P * Q) == 0)
-            channel = 0;
-        if (info->error_bound_kind == 1 && channel == 0)
-            channel = channel_bound(i);
         const double scale = info->error_bound_kind == 1 ? channel : norm[i];
         if (!(fabs(is - value[i]) <=
               0x1p-24 * (info->error_bound_factor * scale + fabs(value[i])) + (double)FLT_TRUE_MIN))
