@@ -39,6 +39,9 @@ def main():
     if done.returncode != 0:
         sys.exit(f"bench/record.py: the command ended with exit code {done.returncode}: nothing is kept")
     lines = [json.loads(line) for line in done.stdout.splitlines()]
+    if "isa" in machine:
+        for line in lines:
+            line.setdefault("isa", machine["isa"])
     result = {"machine": machine, "date": datetime.date.today().isoformat(),
               "command": shlex.join([os.path.basename(convoy), *words]), "lines": lines}
     if append and os.path.exists(out):

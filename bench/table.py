@@ -6,7 +6,8 @@
     bench/table.py --docs README.md docs/*.md     rewrites, in these files, what stands between a line
                                                   <!-- table: bench/results/NAME.json --> and <!-- end of table -->
                                                   (summary instead of table: the times alone; auto: what auto takes
-                                                  against the best; line: time against size; threads: one against two)
+                                                  against the best; line: time against size; threads: one against two;
+                                                  isa: AVX2 against AVX-512)
     bench/table.py --check --docs FILE...         exit code 1 when that would change a file"""
 import argparse
 import json
@@ -163,17 +164,18 @@ def line_table(lines):
     return markdown(["problem", "engine", "N * H * W, millions", "ms", "straight line, ms", "off"], rows)
 
 
-def threads_table(lines):
+def pairs_table(lines, key, names):
+    """The same problems with two values of a key: times, and the first one's over the second one's."""
     rows = []
     for problem in unique(line["problem"] for line in lines):
         best = {}
         for line in lines:
-            if line["problem"] == problem and (line["threads"] not in best or line["median_ms"] < best[line["threads"]]):
-                best[line["threads"]] = line["median_ms"]
-        if len(best) == 2:
-            (few, slow), (_, quick) = sorted(best.items())
-            rows.append([problem, number(slow), number(quick), f"{slow / quick:.2f}" if few == 1 else "-"])
-    return markdown(["problem", "one thread, ms", "two threads, ms", "ratio"], rows)
+            if line["problem"] == problem and (line[key] not in best or line["median_ms"] < best[line[key]]):
+                best[line[key]] = line["median_ms"]
+        if all(value in best for value in names):
+            first, second = (best[value] for value in names)
+            rows.append([problem, number(first), number(second), f"{first / second:.2f}"])
+    return markdown(["problem"] + [f"{text}, ms" for text in names.values()] + ["ratio"], rows)
 
 
 def table(path, kind="table"):
@@ -181,8 +183,12 @@ def table(path, kind="table"):
     lines = result["lines"]
     if not lines:
         sys.exit(f"{path}: it has no lines")
-    if kind in ("auto", "line", "threads"):
-        body = {"auto": auto_table, "line": line_table, "threads": threads_table}[kind](lines)
+    if kind in ("auto", "line"):
+        body = {"auto": auto_table, "line": line_table}[kind](lines)
+    elif kind == "threads":
+        body = pairs_table(lines, "threads", {1: "one thread", 2: "two threads"})
+    elif kind == "isa":
+        body = pairs_table(lines, "isa", {"avx2": "AVX2", "avx512": "AVX-512"})
     elif "best_choice" in lines[0]:
         body = compare_table(lines)
     elif "bound" in lines[0]:
@@ -200,6 +206,7 @@ def plot(path, out):
     try:
         import matplotlib  # pylint: disable=import-outside-toplevel
         matplotlib.use("Agg")
+        matplotlib.rcParams.update({"svg.hashsalt": "convoy", "svg.fonttype": "none"})
         from matplotlib import pyplot  # pylint: disable=import-outside-toplevel
     except ImportError:
         sys.exit("bench/table.py: --plot needs matplotlib (Debian: python3-matplotlib)")
@@ -211,11 +218,12 @@ def plot(path, out):
     width = 0.8 / len(engines)
     for i, engine in enumerate(engines):
         at = [(p, best[(problem, "fresh", engine)]["median_ms"]) for p, problem in enumerate(problems) if (problem, "fresh", engine) in best]
-        axes.bar([p + (i - (len(engines) - 1) / 2) * width for p, _ in at], [ms for _, ms in at], width, label=engine)
+        bars = axes.bar([p + (i - (len(engines) - 1) / 2) * width for p, _ in at], [ms for _, ms in at], width, label=engine)
+        axes.bar_label(bars, [number(ms, 2) for _, ms in at], fontsize=6, padding=1)
     axes.set_yscale("log")
     axes.set_ylabel("median, ms (less is better)")
     axes.set_xticks(range(len(problems)), problems, rotation=20, ha="right", fontsize=8)
-    axes.set_title(caption(result).replace("`", ""), fontsize=7)
+    axes.set_title(caption(result).split("; `")[0], fontsize=9)
     axes.legend(fontsize=8)
     figure.tight_layout()
     figure.savefig(out, metadata={"Date": None} if out.endswith(".svg") else None)
@@ -225,7 +233,7 @@ def update(path, check):
     """Replaces a document's tables; true when it was, or would be, changed."""
     with open(path, encoding="utf-8") as file:
         old = file.read()
-    pattern = re.compile(r"(<!-- (table|summary|auto|line|threads): (\S+) -->\n).*?(<!-- end of table -->)", re.S)
+    pattern = re.compile(r"(<!-- (table|summary|auto|line|threads|isa): (\S+) -->\n).*?(<!-- end of table -->)", re.S)
     new = pattern.sub(lambda m: m[1] + "\n" + table(os.path.join(ROOT, m[3]), m[2]) + "\n" + m[4], old)
     if new != old and not check:
         with open(path, "w", encoding="utf-8") as file:
