@@ -62,6 +62,9 @@ static double bins_slots(const cv_request *r, const cv_fft_shape *s)
            (bins * (multiply + pack + lines * NEAR) + w_groups * column * (double)s->tile.ux + s->tile.ux * 500.0);
 }
 
+/* Tasks of equal length keep all threads busy only when they can be dealt out evenly. */
+static double dealt(double tasks, int threads) { return ceil(tasks / threads) * threads; }
+
 double cv_fft_cost(const cv_request *r, const cv_fft_shape *s)
 {
     const double vl = s->lanes, slots_per_s = r->machine->flop_per_s / (2 * vl), memory = r->machine->bytes_per_s;
@@ -76,9 +79,15 @@ double cv_fft_cost(const cv_request *r, const cv_fft_shape *s)
     double slots, bytes;
     if (s->way == CV_FFT_POINT_C || s->way == CV_FFT_POINT_T) {
         const int by_c = s->way == CV_FFT_POINT_C;
-        const double groups = by_c ? over(r->p.c, s->lanes) * tiles : (double)r->p.c * over(s->tiles, s->lanes);
-        const double kernels = r->prepared ? 0 : by_c ? over(r->p.c, s->lanes) * kg : over(r->p.k, s->lanes);
-        slots = groups * (x_group + kg * (y_group + column + 6 * bins + spill_slots(r, s, by_c ? 2.5 : kg > 1 ? 2 : 1)));
+        const double groups =
+            dealt(by_c ? over(r->p.c, s->lanes) * tiles : (double)r->p.c * over(s->tiles, s->lanes), s->threads);
+        const double kernels =
+            r->prepared ? 0 : dealt(by_c ? over(r->p.c, s->lanes) * kg : over(r->p.k, s->lanes), s->threads);
+        slots = groups * (x_group + kg * (y_group + column + 6 * bins +
+                                          spill_slots(r, s,
+                                                      by_c     ? 2.5
+                                                      : kg > 1 ? 2
+                                                               : 1)));
         slots += kernels * (w_rows + column + (s->w_rows ? 0 : bins * (by_c ? 2 : 40)));
         bytes = 4 * ((double)r->p.c * tiles * x_rows * x_columns + (double)r->p.n * (double)(r->p.k * r->P * r->Q));
     } else {
@@ -91,9 +100,10 @@ double cv_fft_cost(const cv_request *r, const cv_fft_shape *s)
         const double w_groups = (by_k ? over(r->kg, s->lanes) * cg : kg * cg / vl) + k_chunks * 0.5;
         const double y_groups = by_k ? tiles * over(r->kg, s->lanes) : kg * over(s->tiles, s->lanes);
         const double halves = (double)(s->y.taps * s->tile.ux);
-        slots = x_times * x_groups * (x_group + spill_slots(r, s, 1)) +
-                w_times * w_groups * (w_rows + halves * 2 * NEAR) + y_groups * (y_group + spill_slots(r, s, 1)) +
-                bins_slots(r, s) + t_chunks * k_chunks * parts * 20000;
+        slots = x_times * dealt(x_groups, s->threads) * (x_group + spill_slots(r, s, 1)) +
+                w_times * dealt(w_groups, s->threads) * (w_rows + halves * 2 * NEAR) +
+                dealt(y_groups, s->threads) * (y_group + spill_slots(r, s, 1)) + bins_slots(r, s) +
+                t_chunks * k_chunks * parts * 20000;
         slots *= (double)r->p.groups;
         /* What is larger than the last cache goes to memory; reading x's spectra and w is hidden behind the product. */
         const double spectra = 8 * bins * (tiles * cg * x_times + tiles * kg * parts),
