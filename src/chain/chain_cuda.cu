@@ -36,7 +36,7 @@ double cv_chain_cuda_estimate(const cv_chain_shape *shape, const cv_chain_gpu *g
     else if (choice->kind == CV_CHAIN_PLANE)
         seconds = cv_plane_seconds(shape, gpu, choice);
     else
-        seconds = cv_gather_seconds(shape, gpu, choice, &relaid);
+        seconds = cv_gather_seconds(shape, gpu, choice);
     if (relaid && !relay)
         seconds -= 2e-6 + 2.0 * (double)relaid / gpu->bytes_per_s;
     if (workspace_bytes)

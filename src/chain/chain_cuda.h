@@ -7,7 +7,7 @@
  *   plane   stride and dilation 1, few channels a group: depthwise, imaging (plane_kernel.cuh)
  *   gather  everything else, and small problems (gather_kernel.cuh)
  *
- * slide and gather read w as relay.cu lays it. All functions only enqueue; they return a cudaError_t as an int. */
+ * slide reads w as relay.cu lays it. All functions only enqueue; they return a cudaError_t as an int. */
 #ifndef CV_CHAIN_CUDA_H
 #define CV_CHAIN_CUDA_H
 
@@ -50,7 +50,6 @@ typedef struct cv_divider {
 
 typedef struct cv_slide_args {
     const float *x, *bias, *wr; /* wr: w as relay.cu lays it, [group][k block][c][r][s][KB] */
-    const unsigned *odd_w; /* not 0: w has an Inf or NaN, so taps in the padding must be skipped, not multiplied by 0 */
     float *y;
     float *carry;    /* split: accumulators under way, one slot a block */
     unsigned *flags; /* split: carry slot b is ready; zeroed before the launch */
@@ -85,14 +84,14 @@ typedef struct cv_plane_args {
 } cv_plane_args;
 
 typedef struct cv_gather_args {
-    const float *x, *bias, *wr;
+    const float *x, *w, *bias;
     float *y;
-    long long xs_n, xs_c, xs_h, xs_w, ys_n, ys_k, ys_p, ys_q, wr_group, wr_kblock;
-    long long ws_k, ws_c, ws_r, ws_s; /* small tiles read w as it is */
-    int w_packed;                     /* a channel's taps lie in a row */
-    long long pixels, pixel_blocks;
+    long long xs_n, xs_c, xs_h, xs_w, ws_k, ws_c, ws_r, ws_s, ys_n, ys_k, ys_p, ys_q;
+    int pixels; /* of one launch */
     int H, W, P, Q, Kg, Cg, R, S, st_h, st_w, dil_h, dil_w, pad_t, pad_l;
-    int nkb;
+    int w_vec, y_vec;          /* four taps of w, four pixels of y lie in 16 bytes */
+    unsigned x_lines, w_lines; /* of 128 bytes, asked for at the start; 0 where tensors are large or scattered */
+    cv_divider by_blocks, by_kblocks, by_q, by_p, by_r, by_s; /* by_blocks: of pixels */
 } cv_gather_args;
 
 /* A launch without its pointers; plain data, copied freely. */
@@ -102,7 +101,6 @@ typedef struct cv_chain_plan {
     unsigned grid, block, shared;
     int vec;                /* x's strides allow 16-byte copies; its address decides at launch */
     size_t relaid_bytes;    /* w as the kernel wants it; 0: the caller's w will do */
-    int odd_flag;           /* behind it lies a word that says whether w has an Inf or NaN */
     size_t workspace_bytes; /* besides these */
     int kb;                 /* channels of a block, for relay */
     union {
@@ -120,9 +118,8 @@ double cv_chain_cuda_estimate(const cv_chain_shape *shape, const cv_chain_gpu *g
 int cv_chain_cuda_plan(const cv_chain_shape *shape, const cv_chain_gpu *gpu, const cv_chain_choice *choice,
                        cv_chain_plan *plan);
 /* Writes w (strides of the shape) as [group][k block of kb][c][r][s][kb], zeros past K/G. With plan.kb that is what the
- * plan's kernel reads where relaid_bytes is not 0; with kb = 1 a packed copy. With flag, the word behind the last float
- * gets 1 when w has an Inf or NaN, else 0. */
-int cv_chain_cuda_relay(const cv_chain_shape *shape, int kb, int flag, const float *w, float *relaid, void *stream);
+ * plan's kernel reads where relaid_bytes is not 0; with kb = 1 a packed copy. */
+int cv_chain_cuda_relay(const cv_chain_shape *shape, int kb, const float *w, float *relaid, void *stream);
 /* w is the caller's where relaid_bytes is 0, else what relay wrote. */
 int cv_chain_cuda_run(const cv_chain_plan *plan, const float *x, const float *w, const float *bias, float *y,
                       void *workspace, void *stream);

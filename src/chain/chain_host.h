@@ -6,7 +6,7 @@
 
 #include "chain_cuda.h"
 
-enum { CV_SLIDE_VARIANTS = 9, CV_PLANE_VARIANTS = 3, CV_GATHER_VARIANTS = 2 };
+enum { CV_SLIDE_VARIANTS = 9, CV_PLANE_VARIANTS = 3, CV_GATHER_VARIANTS = 4 };
 
 int cv_slide_fits(const cv_chain_shape *c, const cv_chain_gpu *gpu, const cv_chain_choice *choice);
 double cv_slide_seconds(const cv_chain_shape *c, const cv_chain_gpu *gpu, const cv_chain_choice *choice, size_t *relaid,
@@ -22,8 +22,7 @@ int cv_plane_run(const cv_chain_plan *plan, const float *x, const float *w, cons
                  cudaStream_t stream);
 
 int cv_gather_fits(const cv_chain_shape *c, int variant);
-double cv_gather_seconds(const cv_chain_shape *c, const cv_chain_gpu *gpu, const cv_chain_choice *choice,
-                         size_t *relaid);
+double cv_gather_seconds(const cv_chain_shape *c, const cv_chain_gpu *gpu, const cv_chain_choice *choice);
 int cv_gather_plan(const cv_chain_shape *c, const cv_chain_choice *choice, cv_chain_plan *plan);
 int cv_gather_run(const cv_chain_plan *plan, const float *x, const float *w, const float *bias, float *y,
                   cudaStream_t stream);

@@ -116,7 +116,7 @@ double cv_plane_seconds(const cv_chain_shape *c, const cv_chain_gpu *gpu, const 
     /* loads are not hidden behind the same block's sums, only behind other blocks' */
     const double wait = 6.0e-6 * clock, turn = busy > alone + wait ? busy : alone + wait;
     const double turns = (double)l.blocks / ((double)resident * gpu->sm_count);
-    return (turns > 1 ? turns : 1) * rounds * turn / clock + (c->c == c->groups ? 0 : 2e-6);
+    return 1.4 * (turns > 1 ? turns : 1) * rounds * turn / clock + (c->c == c->groups ? 3e-6 : 5e-6);
 }
 
 int cv_plane_plan(const cv_chain_shape *c, const cv_chain_gpu *gpu, const cv_chain_choice *choice, cv_chain_plan *plan)

@@ -1,11 +1,9 @@
 /* w (any strides) -> [group][k block][c][r][s][KB], zeros where a block has channels past K/G: then a stage of the
- * slide and gather kernels is one contiguous run of 16-byte pieces.
+ * slide kernel is one contiguous run of 16-byte pieces.
  *
  * A block moves 32 taps of 32 channels through shared memory, so that both sides are read and written in rows. Traffic:
  * w read once and written once (D: 67 MB each, about 35 us of an H200's bandwidth). */
 #include <cuda_runtime.h>
-
-#include <float.h>
 
 #include "chain_cuda.h"
 
@@ -15,7 +13,6 @@ namespace
 struct relay_args {
     const float *w;
     float *out;
-    unsigned *odd;
     long long ws_k, ws_c, ws_r, ws_s, taps;
     int R, S, Kg, KB, nkb, packed, across;
 };
@@ -36,12 +33,8 @@ __global__ void __launch_bounds__(256) cv_relay_kernel(const relay_args a)
         }
         for (int i = row; i < 32; i += 8) {
             const int kl = kb * a.KB + kpart * 32 + i;
-            if (t < a.taps) {
-                const float v = kl < a.Kg ? a.w[((long long)g * a.Kg + kl) * a.ws_k + offset] : 0.0f;
-                tile[i][lane] = v;
-                if (a.odd && !(fabsf(v) <= FLT_MAX))
-                    *a.odd = 1;
-            }
+            if (t < a.taps)
+                tile[i][lane] = kl < a.Kg ? a.w[((long long)g * a.Kg + kl) * a.ws_k + offset] : 0.0f;
         }
         __syncthreads();
         float *out = a.out + ((long long)g * a.nkb + kb) * a.taps * a.KB;
@@ -55,7 +48,7 @@ __global__ void __launch_bounds__(256) cv_relay_kernel(const relay_args a)
 
 } // namespace
 
-int cv_chain_cuda_relay(const cv_chain_shape *shape, int kb, int flag, const float *w, float *relaid, void *stream)
+int cv_chain_cuda_relay(const cv_chain_shape *shape, int kb, const float *w, float *relaid, void *stream)
 {
     const cv_chain_shape &c = *shape;
     relay_args a;
@@ -66,12 +59,6 @@ int cv_chain_cuda_relay(const cv_chain_shape *shape, int kb, int flag, const flo
     a.nkb = (a.Kg + a.KB - 1) / a.KB;
     a.taps = c.c / c.groups * c.r * c.s;
     a.packed = (c.ws[3] == 1 || c.s == 1) && (c.ws[2] == c.s || c.r == 1) && (c.ws[1] == c.r * c.s || c.c == c.groups);
-    a.odd = flag ? (unsigned *)(relaid + (int64_t)c.groups * a.nkb * a.taps * a.KB) : NULL;
-    if (flag) {
-        const cudaError_t e = cudaMemsetAsync(a.odd, 0, sizeof *a.odd, (cudaStream_t)stream);
-        if (e != cudaSuccess)
-            return e;
-    }
     const long long down = (long long)c.groups * a.nkb * ((a.KB + 31) / 32), tiles = (a.taps + 31) / 32;
     const long long most = (1LL << 30) / down;
     a.across = (int)(tiles < most ? tiles : most > 1 ? most : 1);

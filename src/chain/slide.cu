@@ -86,7 +86,7 @@ size_t carry_bytes(const cv_chain_gpu *gpu, const variant *v, const layout *l)
     return ((size_t)split_blocks(gpu, v, l) * slot + 255) / 256 * 256;
 }
 
-/* Needs the kernel that tests columns. */
+/* Needs the kernel for columns outside the image or apart. */
 int any(const cv_chain_shape *c)
 {
     return c->pad_t > 0 || c->pad_l > 0 || c->pad_b > 0 || c->pad_r > 0 || c->st_w > 1 || c->dil_w > 1;
@@ -125,7 +125,7 @@ double cv_slide_seconds(const cv_chain_shape *c, const cv_chain_gpu *gpu, const 
     double issue = 1.12 * fma + loads + 2 + 40.0 / c->s + 200.0 / (l.nr * c->s);
     double alone = 1.2 * fma + 20 + 200.0 / c->s + 500.0 / (l.nr * c->s);
     if (c->st_w > 1 || c->dil_w > 1) {
-        issue = 1.12 * fma + 3 * v->qt + 25;
+        issue = (1.12 * fma + 3 * v->qt + 25) * (c->st_w > 1 ? 1.4 : 1);
         alone = issue + 60;
     }
     const int64_t most = choice->split ? split_blocks(gpu, v, &l) / gpu->sm_count : resident(gpu, v, &l);
@@ -142,8 +142,10 @@ double cv_slide_seconds(const cv_chain_shape *c, const cv_chain_gpu *gpu, const 
         seconds += share * taps / (double)(l.nr * c->s) * (stage > wait ? stage : wait) / clock;
     }
     const double relaid = taps * l.nkb * v->tk * v->kt * c->groups * 8;
-    *relaid_bytes = ((size_t)(relaid / 2) + 4 + 255) / 256 * 256; /* with the flag behind */
+    *relaid_bytes = ((size_t)(relaid / 2) + 255) / 256 * 256;
     *carry = choice->split ? carry_bytes(gpu, v, &l) : 0;
+    /* a tile's table, its first loads and its stores stand alone */
+    seconds += 6e-6 * rounds + 8.0 * (double)(c->n * c->k * c->p) * (double)c->q / gpu->bytes_per_s;
     return seconds + relaid / gpu->bytes_per_s + (choice->split ? 17e-6 : 14e-6) + (any(c) ? 2e-6 : 0);
 }
 
@@ -188,7 +190,6 @@ int cv_slide_plan(const cv_chain_shape *c, const cv_chain_gpu *gpu, const cv_cha
     a->wr_kblock = taps * plan->kb;
     a->wr_group = a->wr_kblock * l.nkb;
     plan->relaid_bytes = (size_t)(a->wr_group * c->groups) * sizeof(float);
-    plan->odd_flag = any(c);
     plan->block = (unsigned)(v->tk * v->nb);
     plan->shared = (unsigned)l.shared;
     plan->grid = (unsigned)l.tiles;
@@ -208,7 +209,6 @@ int cv_slide_run(const cv_chain_plan *plan, const float *x, const float *w, cons
     const variant *v = &table[plan->choice.variant];
     cv_slide_args a = plan->args.slide;
     a.x = x, a.wr = w, a.bias = bias, a.y = y;
-    a.odd_w = (const unsigned *)((const char *)w + plan->relaid_bytes);
     a.vec = plan->vec && ((uintptr_t)x & 15) == 0;
     if (a.split) {
         a.carry = (float *)workspace;

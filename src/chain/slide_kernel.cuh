@@ -24,10 +24,8 @@
 
 #include "slide_parts.cuh"
 
-/* ANY: padding, stride_w or dil_w. With stride and dilation 1 the padding is zeros in shared memory, so that the plain
- * loop serves. A product with such a zero changes nothing, except: w may hold an Inf or NaN (relay.cu tells, then taps
- * are tested one by one), and an accumulator of -0 becomes +0. The latter can only be seen in a final zero, so outputs
- * that touch the padding and end as zero are summed again alone. */
+/* ANY: padding, stride_w or dil_w. The padding is zeros in shared memory (alone.cuh says why that is exact), so that no
+ * loop tests columns; with stride and dilation 1 the plain loop serves. */
 template <int KT, int QT, int TK, int NB, int STAGES, bool ANY, int MINB>
 __global__ void __launch_bounds__(TK *NB, MINB) cv_slide_kernel(const __grid_constant__ cv_slide_args a)
 {
@@ -50,8 +48,7 @@ __global__ void __launch_bounds__(TK *NB, MINB) cv_slide_kernel(const __grid_con
 #pragma unroll 1
     for (int job = last; job >= first; --job) {
         const int st0 = job == first ? first_stage : 0, st1 = job == last ? last_stage : a.stages;
-        int entries, xthread, left = 0, h0 = 0, phase = 0;
-        bool plain = true;
+        int entries, xthread, h0 = 0, phase = 0;
         const float *wg, *xg;
         {
             const cv_slide_tile t = cv_slide_tile_of<NB>(a, job);
@@ -78,11 +75,8 @@ __global__ void __launch_bounds__(TK *NB, MINB) cv_slide_kernel(const __grid_con
             xthread = slot + (ANY && a.st_w > 1 ? (start - c0) / a.st_w : start - c0) + a.nr * a.S * KB;
             if (ANY)
                 phase = cv_slide_phase<QT>(a, min(a.TQ, t.i0 + t.count - row * a.TQ) - (before ? 0 : t.group_first));
-            if (ANY) {
-                left = start;
+            if (ANY)
                 h0 = (row - cv_divide(row, a.by_p) * a.P) * a.st_h - a.pad_t;
-                plain = a.st_w == 1 && a.dil_w == 1 && *a.odd_w == 0;
-            }
         }
 
         float acc[QT][KT];
@@ -131,9 +125,9 @@ __global__ void __launch_bounds__(TK *NB, MINB) cv_slide_kernel(const __grid_con
 #pragma unroll 1
             for (int i = 0; i < nr; ++i, xrow += a.x_floats) {
                 const float *xp = xrow;
-                if (ANY && !plain) {
+                if (ANY && (a.st_w > 1 || a.dil_w > 1)) {
                     if ((unsigned)(h0 + r * a.dil_h) < (unsigned)a.H)
-                        cv_slide_row_any<KT, QT, KB>(acc, xp, wp, left, phase, a);
+                        cv_slide_row_apart<KT, QT, KB>(acc, xp, wp, phase, a);
                     if (++r == a.R)
                         r = 0;
                     wp += a.S * KB;
@@ -193,21 +187,20 @@ __global__ void __launch_bounds__(TK *NB, MINB) cv_slide_kernel(const __grid_con
                 const float b = a.bias ? a.bias[k] : 0.0f;
                 float *yk = yp + k * a.ys_k;
                 if (ANY) {
-                    /* few outputs end as zero: this loop over them stays small by not being unrolled over j */
-                    unsigned zeros = 0;
+                    /* few outputs are odd: this loop over them stays small by not being unrolled over j */
+                    unsigned odd = 0;
 #pragma unroll
                     for (int j = 0; j < QT; ++j)
-                        zeros |= (acc[j][v] == 0.0f ? 1u : 0u) << j;
+                        odd |= (cv_alone_may_differ(acc[j][v]) ? 1u : 0u) << j;
                     const int top = p * a.st_h - a.pad_t;
-                    const bool rows_in = top >= 0 && top + (a.R - 1) * a.dil_h < a.H;
-                    while (zeros) {
-                        const int j = __ffs(zeros) - 1, w0 = (q0 + j) * a.st_w - a.pad_l;
-                        zeros &= zeros - 1;
-                        if (q0 + j >= a.Q || (rows_in && w0 >= 0 && w0 + (a.S - 1) * a.dil_w < a.W))
+                    while (odd) {
+                        const int j = __ffs(odd) - 1, w0 = (q0 + j) * a.st_w - a.pad_l;
+                        odd &= odd - 1;
+                        if (q0 + j >= a.Q || !cv_alone_touches(a, top, w0))
                             continue;
                         const float alone =
-                            cv_slide_alone(a, a.x + n * a.xs_n + (long long)t.g * a.Cg * a.xs_c,
-                                           a.wr + t.g * a.wr_group + t.kb * a.wr_kblock + in_block, KB, top, w0);
+                            cv_alone_sum<KB>(a, a.x + n * a.xs_n + (long long)t.g * a.Cg * a.xs_c,
+                                             a.wr + t.g * a.wr_group + t.kb * a.wr_kblock + in_block, top, w0);
 #pragma unroll
                         for (int i = 0; i < QT; ++i)
                             acc[i][v] = i == j ? alone : acc[i][v];

@@ -2,9 +2,12 @@
 #ifndef CV_SLIDE_PARTS_CUH
 #define CV_SLIDE_PARTS_CUH
 
-#include "chain_cuda.h"
 #include <limits.h>
+
+#include "alone.cuh"
 #include "chain_async.cuh"
+#include "chain_cuda.h"
+#include "divide.cuh"
 
 struct cv_slide_entry {
     int from, to, h, unused; /* element offset in x; float offset in the slot area; row h at r = 0 */
@@ -36,33 +39,16 @@ __device__ __forceinline__ void cv_slide_taps(float (&acc)[QT][KT], const float 
     }
 }
 
-/* One row's taps where columns may lie outside the image, or are st_w or dil_w apart. Column 0 of the window is column
- * `col` of the image; taps outside are skipped. x is stored by phases of st_w, so that the columns of one tap are
- * adjacent: column m of the slot lies at (m % st_w) * phase + m / st_w. */
+/* One row's taps where columns are st_w or dil_w apart. x is stored by phases of st_w, so that the columns of one tap
+ * are adjacent: column m of the slot lies at (m % st_w) * phase + m / st_w. */
 template <int KT, int QT, int KB>
-__device__ __forceinline__ void cv_slide_row_any(float (&acc)[QT][KT], const float *xrow, const float *wp, int col,
-                                                 int phase, const cv_slide_args &a)
+__device__ __forceinline__ void cv_slide_row_apart(float (&acc)[QT][KT], const float *xrow, const float *wp, int phase,
+                                                   const cv_slide_args &a)
 {
     int at = 0, ph = 0;
 #pragma unroll 1
-    for (int s = 0; s < a.S; ++s, wp += KB, col += a.dil_w) {
-        const float *xp = xrow + ph * phase + at;
-        float wv[KT], xv[QT];
-#pragma unroll
-        for (int j = 0; j < QT; ++j)
-            xv[j] = xp[j];
-#pragma unroll
-        for (int v = 0; v < KT; v += 4) {
-            float4 f = *(const float4 *)(wp + (v / 4) * (KB / (KT / 4)));
-            wv[v] = f.x, wv[v + 1] = f.y, wv[v + 2] = f.z, wv[v + 3] = f.w;
-        }
-#pragma unroll
-        for (int j = 0; j < QT; ++j) {
-            const bool in = (unsigned)(col + j * a.st_w) < (unsigned)a.W;
-#pragma unroll
-            for (int k = 0; k < KT; ++k)
-                acc[j][k] = in ? __fmaf_rn(xv[j], wv[k], acc[j][k]) : acc[j][k];
-        }
+    for (int s = 0; s < a.S; ++s, wp += KB) {
+        cv_slide_taps<KT, QT, KB, 1>(acc, xrow + ph * phase + at, wp);
         at += a.step_at;
         ph += a.step_ph;
         if (ph >= a.st_w) {
@@ -70,11 +56,6 @@ __device__ __forceinline__ void cv_slide_row_any(float (&acc)[QT][KT], const flo
             ++at;
         }
     }
-}
-
-__device__ __forceinline__ int cv_divide(int n, const cv_divider &by)
-{
-    return by.d == 1 ? n : (int)(__umulhi((unsigned)n, by.magic) >> by.shift);
 }
 
 /* Where a tile lies: computed from its number alone, twice, so that nothing but offsets lives through the main loop. */
@@ -187,24 +168,6 @@ __device__ __forceinline__ void cv_slide_load(const cv_slide_args &a, const floa
                 cv_cp4_or_zero(dst + t.to, from, in);
         }
     }
-}
-
-/* One output by itself, straight from memory. */
-static __device__ __noinline__ float cv_slide_alone(const cv_slide_args &a, const float *x, const float *w, int kb,
-                                                    int h0, int w0)
-{
-    float acc = 0.0f;
-#pragma unroll 1
-    for (int c = 0; c < a.Cg; ++c, x += a.xs_c)
-#pragma unroll 1
-        for (int r = 0; r < a.R; ++r)
-#pragma unroll 1
-            for (int s = 0; s < a.S; ++s, w += kb) {
-                const int h = h0 + r * a.dil_h, col = w0 + s * a.dil_w;
-                if ((unsigned)h < (unsigned)a.H && (unsigned)col < (unsigned)a.W)
-                    acc = __fmaf_rn(x[(long long)h * a.xs_h + (long long)col * a.xs_w], *w, acc);
-            }
-    return acc;
 }
 
 #endif

@@ -62,7 +62,7 @@ convoy_status cv_match_gpu_prepare(const void *p, const float *w, void *weights,
     if (!e)
         e = cv_match_gpu_boxes(&m, CV_MATCH_WEIGHTS, stream);
     if (!e)
-        e = cv_chain_cuda_relay(&shape, 1, 0, w, place(weights, copy_in_weights(s)), stream);
+        e = cv_chain_cuda_relay(&shape, 1, w, place(weights, copy_in_weights(s)), stream);
     return cv_cuda_status(e, "preparing weights for the match contract");
 }
 

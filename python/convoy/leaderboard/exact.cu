@@ -5,8 +5,6 @@
 #include "chain/gather_kernel.cuh"
 #include "chain/slide_kernel.cuh"
 
-#include <float.h>
-
 /* each file's own table under a name of its own */
 namespace slide_file
 {
@@ -52,7 +50,7 @@ long long convoy_board_bytes(const long long *problem)
     cv_chain_plan plan;
     if (!b || board_plan(b, &plan))
         return -1;
-    return (long long)(board_up(plan.relaid_bytes + sizeof(unsigned)) + plan.workspace_bytes);
+    return (long long)(board_up(plan.relaid_bytes) + plan.workspace_bytes);
 }
 
 const char *convoy_board_run(const long long *problem, const float *x, const float *w, float *y, void *workspace)
@@ -64,11 +62,11 @@ const char *convoy_board_run(const long long *problem, const float *x, const flo
         return board_words(e);
     if (plan.relaid_bytes) {
         float *relaid = (float *)workspace;
-        if ((e = cv_chain_cuda_relay(&plan.shape, plan.kb, plan.odd_flag, w, relaid, nullptr)))
+        if ((e = cv_chain_cuda_relay(&plan.shape, plan.kb, w, relaid, nullptr)))
             return board_words(e);
         w = relaid;
     }
-    void *rest = (char *)workspace + board_up(plan.relaid_bytes + sizeof(unsigned));
+    void *rest = (char *)workspace + board_up(plan.relaid_bytes);
     if (plan.choice.kind == CV_CHAIN_SLIDE)
         e = slide_file::cv_slide_run(&plan, x, w, nullptr, y, rest, nullptr);
     else

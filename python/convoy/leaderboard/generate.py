@@ -174,8 +174,9 @@ def kernels(gpu, math):
     if math == "exact":
         picks = [_numbers(c) for c in chosen.values()]
         instances = [("CV_SLIDE", {p[1] for p in picks if p[0] == 0}), ("CV_GATHER", {p[1] for p in picks if p[0] == 2})]
-        # the board pads nothing: the kernels that test columns stay out
-        replace = [("(const void *)cv_slide_kernel<kt, qt, tk, nb, STAGES, true, minb>", "nullptr")]
+        # the board pads nothing: the kernels for padding stay out
+        replace = [("(const void *)cv_slide_kernel<kt, qt, tk, nb, STAGES, true, minb>", "nullptr"),
+                   ("(const void *)cv_gather_kernel<kt, pt, tk, tp, stages, true>", "nullptr")]
         flags = ["-Xptxas=-O1"]  # as the library builds them: ptxas then keeps the order that reuses operands
     else:
         if math == "match":  # the board's kernels have 4 columns at least

@@ -1,7 +1,7 @@
 /* cuda_igemm: the direct sum on a GPU in the exact contract's order, by the kernels of src/chain.
  *
  * Candidates: kind (0 slide, 1 plane, 2 gather), variant of its kernel, and for slide the swizzle and whether tiles are
- * split into equal shares. w is re-laid into the workspace, or ahead of time for prepared weights. */
+ * split into equal shares. slide has w re-laid into the workspace, or ahead of time for prepared weights. */
 #include "core/engine.h"
 #include "chain/chain_cuda.h"
 #include "gpu/cuda_status.h"
@@ -57,11 +57,7 @@ static cv_chain_choice choice_of(const cv_candidate *c)
 
 static size_t round_up(size_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN; }
 
-/* The re-laid w with its flag. */
-static size_t relaid_bytes(const cv_chain_plan *plan)
-{
-    return plan->relaid_bytes ? round_up(plan->relaid_bytes + sizeof(unsigned)) : 0;
-}
+static size_t relaid_bytes(const cv_chain_plan *plan) { return round_up(plan->relaid_bytes); }
 
 static double estimate(const cv_request *q, const cv_candidate *candidate, size_t *workspace_bytes)
 {
@@ -138,10 +134,9 @@ static convoy_status prepare(const void *state, const float *w, void *weights, v
 {
     const struct state *s = state;
     (void)scratch;
-    /* plane reads w as it is: its block is a packed copy */
-    return cv_cuda_status(
-        cv_chain_cuda_relay(&s->shape, s->plan.relaid_bytes ? s->plan.kb : 1, s->plan.odd_flag, w, weights, stream),
-        "re-laying w for cuda_igemm");
+    /* plane and gather read w as it is: their block is a packed copy */
+    return cv_cuda_status(cv_chain_cuda_relay(&s->shape, s->plan.relaid_bytes ? s->plan.kb : 1, w, weights, stream),
+                          "re-laying w for cuda_igemm");
 }
 
 static convoy_status execute(const void *state, const cv_exec *run)
@@ -153,7 +148,7 @@ static convoy_status execute(const void *state, const cv_exec *run)
         w = run->weights;
     } else if (s->plan.relaid_bytes) {
         float *relaid = run->workspace;
-        const int e = cv_chain_cuda_relay(&s->shape, s->plan.kb, s->plan.odd_flag, run->w, relaid, run->stream);
+        const int e = cv_chain_cuda_relay(&s->shape, s->plan.kb, run->w, relaid, run->stream);
         if (e)
             return cv_cuda_status(e, "re-laying w for cuda_igemm");
         w = relaid;
@@ -166,7 +161,7 @@ static convoy_status execute(const void *state, const cv_exec *run)
 const cv_engine cv_engine_cuda_igemm = {
     .name = "cuda_igemm",
     .about = "direct sum on the GPU in the exact contract's order",
-    .revision = 1,
+    .revision = 2,
     .device = CONVOY_CUDA,
     .traits = CV_KEEPS_EXACT | CV_PREPARES,
     .candidate_keys = "kind v swz split taps",
