@@ -70,6 +70,15 @@ static bool has_cuda_engine(void)
     return false;
 }
 
+/* A machine without a GPU or driver is nothing to talk about; a GPU that cannot be used is. What is wrong with the
+ * options, the CPU's context will say too. */
+static void tell_unusable_gpu(convoy_status status)
+{
+    const char *why = convoy_last_message();
+    if (status != CONVOY_INVALID && !strstr(why, "no NVIDIA driver") && !strstr(why, "no NVIDIA GPU"))
+        cli_warning("%s; going on with the CPU", why);
+}
+
 int cli_context(const struct cli_options *o, convoy_context **context)
 {
     char path[4096];
@@ -86,8 +95,10 @@ int cli_context(const struct cli_options *o, convoy_context **context)
         c.device = named;
     } else if (has_cuda_engine() && !o->isa) {
         c.device = CONVOY_CUDA;
-        if (convoy_context_create(&c, context) == CONVOY_OK)
+        const convoy_status status = convoy_context_create(&c, context);
+        if (status == CONVOY_OK)
             return CLI_OK;
+        tell_unusable_gpu(status);
         c.device = CONVOY_CPU;
     }
     const convoy_status status = convoy_context_create(&c, context);

@@ -57,13 +57,15 @@ static convoy_status probe(int index, cv_machine *m)
     TRY(cudaSetDevice(index), "selecting the GPU");
     /* The first use makes the GPU's context; a card in exclusive mode or out of memory shows here. */
     TRY(cudaFree(NULL), "starting CUDA on the GPU");
-    if (cv_gpu_has_code() != cudaSuccess) {
+    const cudaError_t code = (cudaError_t)cv_gpu_has_code();
+    if (code == cudaErrorNoKernelImageForDevice || code == cudaErrorInvalidDeviceFunction ||
+        code == cudaErrorUnsupportedPtxVersion) {
         (void)cudaGetLastError();
-        return cv_fail(
-            CONVOY_UNSUPPORTED,
-            "device is cuda: %s has compute capability %d.%d, this build has code for 8.x, 9.0, 10.0 and later", p.name,
-            p.major, p.minor);
+        return cv_fail(CONVOY_UNSUPPORTED,
+                       "device is cuda: %s has compute capability %d.%d, this build has code for %s (%s)", p.name,
+                       p.major, p.minor, CV_CUDA_TARGETS, cudaGetErrorString(code));
     }
+    TRY(code, "loading Convoy's kernels on the GPU");
     m->device = CONVOY_CUDA;
     m->device_index = index;
     m->ops = &cv_device_cuda;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -122,12 +123,110 @@ static void engines_get_their_reasons(void **state)
     }
 }
 
+/* ---- Libraries that load and will not do (fake_vendor.c). A process asks for each library once, so every kind has a
+ * process of its own. */
+
+static void aim(const char *variable, const char *kind)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", FAKES, kind);
+    setenv(variable, path, 1);
+}
+
+/* In the child: 0 when the library is refused with these words, or accepted where there are none. */
+static int judge(const char *name, int accepted, const char *text, const char *one, const char *two)
+{
+    const int right = one ? !accepted && strstr(text, one) && strstr(text, two) : accepted;
+    if (!right)
+        fprintf(stderr, "%s: %s, expected %s%s%s; the text is: %s\n", name, accepted ? "accepted" : "refused",
+                one ? one : "acceptance", one ? " and " : "", one ? two : "", text);
+    return !right;
+}
+
+static int open_cudnn(const char *kind, const cv_machine *m, const char *one, const char *two)
+{
+    int wrong = 0;
+    (void)kind, (void)m, (void)one, (void)two;
+#if CV_WITH_CUDNN
+    char text[256] = "";
+    aim("CONVOY_CUDNN_PATH", kind);
+    wrong = judge("cudnn", cv_cudnn_open(m, text, sizeof text) != NULL, text, one, two);
+#endif
+    return wrong;
+}
+
+static int open_fft_parts(const char *kind, const cv_machine *m, const char *fft[2], const char *blas[2])
+{
+    int wrong = 0;
+    (void)kind, (void)m, (void)fft, (void)blas;
+#if CV_WITH_CUFFT
+    char text[256] = "";
+    aim("CONVOY_CUFFT_PATH", kind);
+    aim("CONVOY_CUBLAS_PATH", kind);
+    wrong = judge("cufft", cv_cufft_open(m, text, sizeof text) != NULL, text, fft[0], fft[1]);
+    text[0] = 0;
+    wrong |= judge("cublas", cv_cublas_open(m, text, sizeof text) != NULL, text, blas[0], blas[1]);
+#endif
+    return wrong;
+}
+
+static int good_ones(const cv_machine *m)
+{
+    const char *none[2] = {NULL, NULL};
+    char text[200];
+    int wrong = open_cudnn("good", m, NULL, NULL) | open_fft_parts("good", m, none, none);
+    cv_vendor_versions(m, text, sizeof text);
+#if CV_WITH_CUDNN && CV_WITH_CUFFT
+    wrong |= strcmp(text, "cudnn: 9.19.0\ncufft: 12.1.3\ncublas: 13.1.2\n") != 0;
+#endif
+    return wrong;
+}
+
+static int without_a_symbol(const cv_machine *m)
+{
+    const char *fft[2] = {"no cufftExecC2C", "too old"}, *blas[2] = {"no cublasCgemmStridedBatched", "too old"};
+    return open_cudnn("gone", m, "no cudnnBackendExecute", "too old") | open_fft_parts("gone", m, fft, blas);
+}
+
+static int of_an_old_major(const cv_machine *m)
+{
+    return open_cudnn("old", m, "cuDNN 7.6.5 has no graph interface", "8 or later");
+}
+
+/* Built for a CUDA that the driver does not know yet. */
+static int newer_than_the_driver(const cv_machine *m)
+{
+    const char *fft[2] = {"cuFFT 98.0 is built for CUDA 99", "the driver supports CUDA 13.0"};
+    const char *blas[2] = {"cuBLAS 99.0 is built for CUDA 99", "the driver supports CUDA 13.0"};
+    return open_cudnn("newer", m, "is built for CUDA 99", "the driver supports CUDA 13.0") |
+           open_fft_parts("newer", m, fft, blas);
+}
+
+static void libraries_that_will_not_do(void **state)
+{
+    (void)state;
+    static int (*const kinds[])(const cv_machine *) = {good_ones, without_a_symbol, of_an_old_major,
+                                                       newer_than_the_driver};
+    const cv_machine machine = {.device = CONVOY_CUDA, .driver_version = 13000};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        int status = 0;
+        const pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0)
+            _exit(kinds[i](&machine));
+        assert_int_equal(waitpid(child, &status, 0), child);
+        if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+            fail_msg("kind %zu: status %d (the words are above)", i, status);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_missing_library_is_named),
         cmocka_unit_test(the_variable_counts_alone),
         cmocka_unit_test(folders_are_searched),
+        cmocka_unit_test(libraries_that_will_not_do), /* before this process itself has asked */
         cmocka_unit_test(engines_get_their_reasons),
     };
     return cmocka_run_group_tests_name("vendor", tests, setup, teardown);
