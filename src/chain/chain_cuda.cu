@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "chain_host.h"
+#include "convoy/convoy.h"
 
 namespace
 {
@@ -25,6 +26,16 @@ void add(ranked *list, int *count, int capacity, const ranked &r)
 }
 
 } // namespace
+
+void cv_chain_shape_of(const convoy_problem *problem, int64_t P, int64_t Q, cv_chain_shape *shape)
+{
+    const convoy_problem &p = *problem;
+    *shape = {p.n,     p.c,     p.h,     p.w,     p.k,     p.r,     p.s,      P,  Q,  p.stride_h, p.stride_w,
+              p.pad_t, p.pad_l, p.pad_b, p.pad_r, p.dil_h, p.dil_w, p.groups, {}, {}, {}};
+    memcpy(shape->xs, p.x_stride, sizeof shape->xs);
+    memcpy(shape->ws, p.w_stride, sizeof shape->ws);
+    memcpy(shape->ys, p.y_stride, sizeof shape->ys);
+}
 
 double cv_chain_cuda_estimate(const cv_chain_shape *shape, const cv_chain_gpu *gpu, const cv_chain_choice *choice,
                               int relay, size_t *workspace_bytes)

@@ -25,6 +25,10 @@ typedef struct cv_chain_shape {
     int64_t xs[4], ws[4], ys[4];
 } cv_chain_shape;
 
+/* Of a problem whose strides are filled in, with P x Q outputs. */
+struct convoy_problem;
+void cv_chain_shape_of(const struct convoy_problem *problem, int64_t P, int64_t Q, cv_chain_shape *shape);
+
 typedef struct cv_chain_gpu {
     int sm_count;
     size_t shared_bytes; /* the most a block may opt in to */

@@ -114,6 +114,15 @@ typedef struct cv_engine {
     void (*library)(char *text, size_t bytes);
 } cv_engine;
 
+/* Memory for a plan's state, zeroed. The state must begin with a `const cv_machine *`, which this fills in. NULL:
+ * create returns CONVOY_OUT_OF_MEMORY, the message is there. */
+void *cv_state_alloc(const cv_request *request, const char *engine, size_t bytes);
+/* Gives such a state back, or NULL: an engine whose state owns nothing else has this as its destroy. */
+void cv_state_free(void *state);
+
+/* w's strides where it lies packed, as a prepared block keeps it. */
+void cv_packed_weights(const convoy_problem *p, int64_t stride[4]);
+
 /* The engines of this build, in the order of src/engines/CMakeLists.txt; ends with NULL. */
 extern const cv_engine *const cv_engines[];
 

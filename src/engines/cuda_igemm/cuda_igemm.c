@@ -18,28 +18,8 @@ struct state {
 
 static cv_chain_shape shape_of(const cv_request *q)
 {
-    const convoy_problem *p = &q->p;
-    cv_chain_shape s = {.n = p->n,
-                        .c = p->c,
-                        .h = p->h,
-                        .w = p->w,
-                        .k = p->k,
-                        .r = p->r,
-                        .s = p->s,
-                        .p = q->P,
-                        .q = q->Q,
-                        .st_h = p->stride_h,
-                        .st_w = p->stride_w,
-                        .pad_t = p->pad_t,
-                        .pad_l = p->pad_l,
-                        .pad_b = p->pad_b,
-                        .pad_r = p->pad_r,
-                        .dil_h = p->dil_h,
-                        .dil_w = p->dil_w,
-                        .groups = p->groups};
-    memcpy(s.xs, p->x_stride, sizeof s.xs);
-    memcpy(s.ws, p->w_stride, sizeof s.ws);
-    memcpy(s.ys, p->y_stride, sizeof s.ys);
+    cv_chain_shape s;
+    cv_chain_shape_of(&q->p, q->P, q->Q, &s);
     return s;
 }
 
@@ -93,32 +73,21 @@ static const char *refuse(const cv_request *q, char *reason)
     return cv_chain_cuda_choices(&shape, &gpu, &choice, 1) ? NULL : "its sizes exceed what the kernels' indices hold";
 }
 
-static void destroy(void *state)
-{
-    struct state *s = state;
-    if (s)
-        cv_free(&s->machine->memory, s);
-}
-
 static convoy_status create(const cv_request *q, const cv_candidate *candidate, void **state, cv_needs *needs)
 {
     cv_chain_shape shape = shape_of(q);
     const cv_chain_gpu gpu = gpu_of(q->machine);
     const cv_chain_choice choice = choice_of(candidate);
     *state = NULL;
-    struct state *s = cv_alloc(&q->machine->memory, sizeof *s);
+    struct state *s = cv_state_alloc(q, "cuda_igemm", sizeof *s);
     if (!s)
-        return cv_fail(CONVOY_OUT_OF_MEMORY, "out of memory: a plan of engine cuda_igemm");
-    memset(s, 0, sizeof *s);
-    s->machine = q->machine;
+        return CONVOY_OUT_OF_MEMORY;
     s->shape = shape;
-    if (q->prepared) {
-        const int64_t packed[4] = {q->cg * shape.r * shape.s, shape.r * shape.s, shape.s, 1};
-        memcpy(shape.ws, packed, sizeof packed);
-    }
+    if (q->prepared)
+        cv_packed_weights(&q->p, shape.ws);
     convoy_status status = cv_cuda_status(cv_chain_cuda_plan(&shape, &gpu, &choice, &s->plan), "planning cuda_igemm");
     if (status != CONVOY_OK) {
-        destroy(s);
+        cv_state_free(s);
         return status;
     }
     const size_t relaid = relaid_bytes(&s->plan);
@@ -169,7 +138,7 @@ const cv_engine cv_engine_cuda_igemm = {
     .candidates = candidates,
     .estimate = estimate,
     .create = create,
-    .destroy = destroy,
+    .destroy = cv_state_free,
     .prepare = prepare,
     .execute = execute,
 };

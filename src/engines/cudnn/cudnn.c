@@ -135,6 +135,7 @@ static double estimate(const cv_request *q, const cv_candidate *candidate, size_
 }
 
 struct state {
+    const cv_machine *machine;
     cv_request q;
     const cv_cudnn *dnn;
     cv_dnn_graph graph;
@@ -152,7 +153,7 @@ static void destroy(void *state)
         s->dnn->destroy(s->plan);
     cv_dnn_graph_free(&s->graph);
     cv_dnn_leave();
-    cv_free(&s->q.machine->memory, s);
+    cv_state_free(s);
 }
 
 /* Direct: a sum of cg*r*s products in some order. FFT: cuDNN does not say its tile; it is no larger than the padded
@@ -177,10 +178,9 @@ static convoy_status create(const cv_request *q, const cv_candidate *candidate, 
     const cv_cudnn *dnn = cv_cudnn_open(q->machine, why, sizeof why);
     if (!dnn)
         return cv_fail(CONVOY_UNSUPPORTED, "cudnn: %s", why);
-    struct state *s = cv_alloc(&q->machine->memory, sizeof *s);
+    struct state *s = cv_state_alloc(q, "cudnn", sizeof *s);
     if (!s)
-        return cv_fail(CONVOY_OUT_OF_MEMORY, "out of memory: a plan of engine cudnn");
-    memset(s, 0, sizeof *s);
+        return CONVOY_OUT_OF_MEMORY;
     s->q = *q;
     s->dnn = dnn;
     cv_dnn_enter();
@@ -222,33 +222,6 @@ static cudnnStatus_t enqueue(const struct state *s, const cv_exec *run)
     return status;
 }
 
-static cv_chain_shape shape_of(const cv_request *q)
-{
-    const convoy_problem *p = &q->p;
-    cv_chain_shape s = {.n = p->n,
-                        .c = p->c,
-                        .h = p->h,
-                        .w = p->w,
-                        .k = p->k,
-                        .r = p->r,
-                        .s = p->s,
-                        .p = q->P,
-                        .q = q->Q,
-                        .st_h = p->stride_h,
-                        .st_w = p->stride_w,
-                        .pad_t = p->pad_t,
-                        .pad_l = p->pad_l,
-                        .pad_b = p->pad_b,
-                        .pad_r = p->pad_r,
-                        .dil_h = p->dil_h,
-                        .dil_w = p->dil_w,
-                        .groups = p->groups};
-    memcpy(s.xs, p->x_stride, sizeof s.xs);
-    memcpy(s.ws, p->w_stride, sizeof s.ws);
-    memcpy(s.ys, p->y_stride, sizeof s.ys);
-    return s;
-}
-
 /* Recomputes the images and channels whose magnitudes the transforms cannot take. */
 static int guard(const struct state *s, const cv_exec *run)
 {
@@ -258,7 +231,8 @@ static int guard(const struct state *s, const cv_exec *run)
     const double points = 4.0 * (double)(p->h + p->pad_t + p->pad_b) * (double)(p->w + p->pad_l + p->pad_r);
     const cv_guard_range range = cv_guard_range_of(points, (double)(p->r * p->s), (double)q->cg);
     const cv_guard_range any_span = {range.low, range.high, 0};
-    const cv_chain_shape shape = shape_of(q);
+    cv_chain_shape shape;
+    cv_chain_shape_of(p, q->P, q->Q, &shape);
     unsigned *slots = (unsigned *)((char *)run->workspace + round_up(s->config.workspace_bytes));
     unsigned *flags = slots + CV_GUARD_WORDS * (images + p->k);
     int e = cudaMemsetAsync(slots, 0, (size_t)(images + p->k) * CV_GUARD_WORDS * sizeof *slots, run->stream);

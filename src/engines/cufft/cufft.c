@@ -85,7 +85,7 @@ static void destroy(void *state)
     cv_pipeline_close(l);
     leave(l->q.machine);
     l->q.machine->ops->free(l->q.machine, l->dft);
-    cv_free(&l->q.machine->memory, l);
+    cv_state_free(l);
 }
 
 /* Under the lock. Pedantic: FP32 as written, no TF32. */
@@ -150,44 +150,17 @@ static convoy_status make_dft(cv_pipeline *l)
     return status;
 }
 
-static cv_chain_shape shape_of(const cv_request *q)
-{
-    const convoy_problem *p = &q->p;
-    cv_chain_shape s = {.n = p->n,
-                        .c = p->c,
-                        .h = p->h,
-                        .w = p->w,
-                        .k = p->k,
-                        .r = p->r,
-                        .s = p->s,
-                        .p = q->P,
-                        .q = q->Q,
-                        .st_h = p->stride_h,
-                        .st_w = p->stride_w,
-                        .pad_t = p->pad_t,
-                        .pad_l = p->pad_l,
-                        .pad_b = p->pad_b,
-                        .pad_r = p->pad_r,
-                        .dil_h = p->dil_h,
-                        .dil_w = p->dil_w,
-                        .groups = p->groups};
-    const int64_t packed[4] = {q->cg * p->r * p->s, p->r * p->s, p->s, 1};
-    memcpy(s.xs, p->x_stride, sizeof s.xs);
-    memcpy(s.ws, q->prepared ? packed : p->w_stride, sizeof s.ws);
-    memcpy(s.ys, p->y_stride, sizeof s.ys);
-    return s;
-}
-
 static convoy_status create(const cv_request *q, const cv_candidate *candidate, void **state, cv_needs *needs)
 {
     char why[CV_REASON_BYTES];
     *state = NULL;
-    cv_pipeline *l = cv_alloc(&q->machine->memory, sizeof *l);
+    cv_pipeline *l = cv_state_alloc(q, "cufft", sizeof *l);
     if (!l)
-        return cv_fail(CONVOY_OUT_OF_MEMORY, "out of memory: a plan of engine cufft");
-    memset(l, 0, sizeof *l);
+        return CONVOY_OUT_OF_MEMORY;
     l->q = *q;
-    l->shape = shape_of(q);
+    cv_chain_shape_of(&q->p, q->P, q->Q, &l->shape);
+    if (q->prepared)
+        cv_packed_weights(&q->p, l->shape.ws);
     l->fft = cv_cufft_open(q->machine, why, sizeof why);
     l->blas = cv_cublas_open(q->machine, why, sizeof why);
     convoy_status status = l->fft && l->blas ? CONVOY_OK : cv_fail(CONVOY_UNSUPPORTED, "cufft: %s", why);

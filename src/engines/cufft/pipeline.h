@@ -16,6 +16,7 @@ typedef struct cv_fft_plan {
 } cv_fft_plan;
 
 typedef struct cv_pipeline {
+    const cv_machine *machine;
     cv_request q;
     cv_spectral s;
     cv_chain_shape shape; /* for the guards; w's strides are packed when it comes prepared */

@@ -15,6 +15,7 @@
 enum { KEY_CHANNEL, KEY_PLANE };
 
 struct plan {
+    const cv_machine *machine;
     cv_request q;
     cv_whole whole;
     size_t panels; /* bytes of workspace for packed weights, a multiple of 64; 0 when prepared or not packed */
@@ -109,9 +110,9 @@ static convoy_status create(const cv_request *q, const cv_candidate *candidate, 
     *state = NULL;
     cv_whole whole;
     plan_of(q, kind_of(candidate), &whole);
-    struct plan *plan = cv_alloc(&q->machine->memory, sizeof *plan + cv_whole_table_bytes(&whole));
+    struct plan *plan = cv_state_alloc(q, "direct", sizeof *plan + cv_whole_table_bytes(&whole));
     if (!plan)
-        return cv_fail(CONVOY_OUT_OF_MEMORY, "out of memory: a plan of engine direct");
+        return CONVOY_OUT_OF_MEMORY;
     plan->q = *q;
     plan->whole = whole;
     cv_whole_tables(&plan->whole, plan + 1);
@@ -122,12 +123,6 @@ static convoy_status create(const cv_request *q, const cv_candidate *candidate, 
     needs->bound_factor = (double)q->cg * (double)q->p.r * (double)q->p.s + 1;
     *state = plan;
     return CONVOY_OK;
-}
-
-static void destroy(void *state)
-{
-    struct plan *plan = state;
-    cv_free(&plan->q.machine->memory, plan);
 }
 
 static convoy_status prepare(const void *state, const float *w, void *weights, void *scratch, void *stream)
@@ -173,7 +168,7 @@ const cv_engine cv_engine_direct = {
     .candidates = candidates,
     .estimate = estimate,
     .create = create,
-    .destroy = destroy,
+    .destroy = cv_state_free,
     .prepare = prepare,
     .execute = execute,
 };

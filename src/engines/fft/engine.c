@@ -59,14 +59,14 @@ static convoy_status create(const cv_request *r, const cv_candidate *candidate, 
                        "kernel, and a workspace limit (%zu bytes) that holds a tile of every channel",
                        candidate->v[0], candidate->v[1], candidate->v[2], candidate->v[3], r->workspace_limit);
     const size_t row = cv_fft_line_floats(s.tile.tx), column = cv_fft_line_floats(s.tile.ty);
-    cv_fft_state *st = cv_alloc(&r->machine->memory, sizeof *st);
-    float *tables = cv_alloc(&r->machine->memory, (row + column) * sizeof *tables);
-    if (!st || !tables) {
-        cv_free(&r->machine->memory, st);
-        cv_free(&r->machine->memory, tables);
-        return cv_fail(CONVOY_OUT_OF_MEMORY, "out of memory: a plan of engine fft");
-    }
-    *st = (cv_fft_state){.r = *r, .s = s, .k = cv_fft_kernels_of(r->machine->cpu.isa), .tables = tables};
+    const size_t head = (sizeof(cv_fft_state) + 63) & ~(size_t)63; /* whole cache lines, then the tables */
+    cv_fft_state *st = cv_state_alloc(r, "fft", head + (row + column) * sizeof(float));
+    if (!st)
+        return CONVOY_OUT_OF_MEMORY;
+    float *tables = (float *)(void *)((char *)st + head);
+    st->r = *r;
+    st->s = s;
+    st->k = cv_fft_kernels_of(r->machine->cpu.isa);
     cv_fft_line_init(&st->s.tile.row, s.tile.tx, tables);
     cv_fft_line_init(&st->s.tile.column, s.tile.ty, tables + row);
     st->half = lines(st->k->half_floats(&st->s.tile));
@@ -93,14 +93,6 @@ static convoy_status create(const cv_request *r, const cv_candidate *candidate, 
     needs->prepare_bytes = 64 + thread + 2 * (lines((size_t)((kg + vl) * cg + vl)) + lines((size_t)kg)) * sizeof(float);
     *state = st;
     return CONVOY_OK;
-}
-
-static void destroy(void *state)
-{
-    cv_fft_state *st = state;
-    const convoy_allocator memory = st->r.machine->memory;
-    cv_free(&memory, st->tables);
-    cv_free(&memory, st);
 }
 
 float *cv_fft_thread_scratch(const cv_fft_run *run, int thread)
@@ -162,10 +154,7 @@ static convoy_status execute(const void *state, const cv_exec *exec)
         run.prepared_exponent = exec->weights;
         run.prepared = block + st->spectra_at;
         run.w = block + st->raw_at;
-        run.w_stride[3] = 1;
-        run.w_stride[2] = p->s;
-        run.w_stride[1] = p->r * p->s;
-        run.w_stride[0] = st->r.cg * p->r * p->s;
+        cv_packed_weights(p, run.w_stride);
     }
     char *at = exec->workspace;
     run.x_spectra = take(&at, s->x_bytes);
@@ -207,7 +196,7 @@ const cv_engine cv_engine_fft = {
     .candidates = candidates,
     .estimate = estimate,
     .create = create,
-    .destroy = destroy,
+    .destroy = cv_state_free,
     .prepare = prepare,
     .execute = execute,
 };

@@ -71,10 +71,10 @@ double cv_fft_cost(const cv_request *request, const cv_fft_shape *shape);
 int cv_fft_list(const cv_request *request, cv_candidate *list, int capacity);
 
 typedef struct cv_fft_state {
+    const cv_machine *machine;
     cv_request r;
     cv_fft_shape s;
     const cv_fft_kernels *k;
-    float *tables;
     size_t half, line;         /* floats of scratch, rounded up to whole cache lines */
     float high, low;           /* magnitudes between which no scaling is needed */
     int64_t prepared_step;     /* dense: floats from one u to the next of prepared half-spectra */
