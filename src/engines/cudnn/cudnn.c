@@ -92,24 +92,54 @@ static int candidates(const cv_request *q, cv_candidate *list, int capacity)
     return count;
 }
 
-/* cuDNN says nothing about time but its order. So: what its direct kernels were seen to reach, a little worse for every
- * place further down the list; and for its FFT with tiles of 32, 114 operations a point of the tiles, which fits A to D
- * within 20 %. An FFT configuration that asks for more than the tensors' size has larger tiles: it may be as good as
- * either. */
+/* cuDNN says nothing about time but its order. What its engines were seen to do (docs/performance-log.md): the direct
+ * ones reach a third of the FMA rate on multiples of 32 output channels, engine 1 half of it on multiples of 128,
+ * engine 0, the plain loop, a twentieth on anything; and a sum takes 41 ns a tap however few outputs there are. */
+static double direct_seconds(const cv_request *q, int engine)
+{
+    const double flop = convoy_problem_flop(&q->p), kg = (double)q->kg, width = engine == 1 ? 128 : 32;
+    const double taps = (double)q->cg * (double)q->p.r * (double)q->p.s;
+    if (q->cg < 4 && q->kg < 4) /* depthwise kernels of its own, and images: its order is all there is to go by */
+        return flop / (0.1 * q->machine->flop_per_s);
+    if (engine == 0)
+        return fmax(flop / (0.05 * q->machine->flop_per_s), 64e-9 * taps);
+    double filled = width * ceil(kg / width) / kg;
+    const double share = engine == 1 ? 0.53 : 0.34;
+    if (engine == 1) { /* its blocks of 128 x 128, in rounds of a block a multiprocessor */
+        const double pixels = (double)q->p.n * (double)q->P * (double)q->Q, sms = q->machine->sm_count;
+        const double blocks = ceil(pixels / 128) * ceil(kg / 128) * (double)q->p.groups;
+        filled *= ceil(blocks / sms) * sms / blocks;
+    }
+    return fmax(filled * flop / (share * q->machine->flop_per_s), 41e-9 * taps);
+}
+
+/* Engine 4 takes one tile of 32 x 32 of all images after another; the other FFT takes whole images, on powers of two,
+ * and goes over the spectra of x, w and y about eight times. */
+static double fft_seconds(const cv_request *q, int engine)
+{
+    const convoy_problem *p = &q->p;
+    const double high = (double)(p->h + p->pad_t + p->pad_b), wide = (double)(p->w + p->pad_l + p->pad_r);
+    const double channels = (double)q->cg * (double)p->k;
+    if (engine == 4) {
+        const double down = p->r < 32 ? (double)(33 - p->r) : 1, across = p->s < 32 ? (double)(33 - p->s) : 1;
+        const double tiles = ceil((high - (double)p->r + 1) / down) * ceil((wide - (double)p->s + 1) / across);
+        return 15e-6 + tiles * (13e-6 + 4.3e4 * (double)p->n * channels / q->machine->flop_per_s);
+    }
+    const double points = exp2(ceil(log2(high)) + ceil(log2(wide)));
+    const double spectra = channels + (double)p->n * (double)(p->c + p->k);
+    return 25e-6 + 8.4 * 4 * spectra * points / q->machine->bytes_per_s;
+}
+
+/* The above, a little worse for every place further down the list. */
 static double predict(const cv_request *q, const cv_dnn_config *c, int place)
 {
     const convoy_problem *p = &q->p;
-    const double pixels = (double)p->n * (double)q->P * (double)q->Q, y = pixels * (double)p->k;
+    const int engine = c->candidate.v[0];
+    const double y = (double)p->n * (double)q->P * (double)q->Q * (double)p->k;
     const double bytes = 4 * ((double)p->n * (double)p->c * (double)p->h * (double)p->w + y +
                               (double)p->k * (double)q->cg * (double)p->r * (double)p->s);
-    const double share = q->cg < 4 ? 0.1 : 0.34; /* of the FMA rate */
     const double moved = bytes / q->machine->bytes_per_s;
-    double work = convoy_problem_flop(p) / (share * q->machine->flop_per_s);
-    if (c->notes & CV_DNN_FFT) {
-        const double longest = (double)(p->r > p->s ? p->r : p->s), yields = longest < 32 ? 33 - longest : 1;
-        const double tiled = 114 * y * (double)q->cg * (32 / yields) * (32 / yields) / q->machine->flop_per_s;
-        work = (double)c->workspace_bytes > bytes && work < tiled ? work : tiled;
-    }
+    const double work = c->notes & CV_DNN_FFT ? fft_seconds(q, engine) : direct_seconds(q, engine);
     return ((work > moved ? work : moved) + 5e-6 + (q->bias ? 8 * y / q->machine->bytes_per_s : 0)) *
            (1 + 0.02 * place);
 }
