@@ -24,6 +24,7 @@ ELSEWHERE = {
     "cpack": "the test docs.package",
     "pip install": "the test python.wheel",
     "bench/record.py": "takes minutes; bench/results was made by it",
+    "bench/peers/torch_gpu.py": "needs an NVIDIA GPU and PyTorch",
     "bench/table.py --docs": "rewrites the documents",
     "bench/table.py --plot": "needs matplotlib; its chart is in docs",
     "build/bin/convoy bench A B C D --engine NAME": "NAME is the reader's",
