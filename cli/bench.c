@@ -60,6 +60,16 @@ static void add_phases(const struct bench *b, const struct row *r, cJSON *line)
     }
 }
 
+/* Rates of a GPU are printed in TFLOP/s. JSON has one unit for all. */
+static double unit(const struct bench *b) { return cli_device(b->context) == CONVOY_CUDA ? 1e-12 : 1e-9; }
+
+static const char *unit_name(const struct bench *b)
+{
+    return cli_device(b->context) == CONVOY_CUDA ? "TFLOP/s" : "GFLOP/s";
+}
+
+static int decimals(const struct bench *b) { return cli_device(b->context) == CONVOY_CUDA ? 2 : 1; }
+
 static bool is_vendor(const char *name)
 {
     const convoy_engine_info *e;
@@ -118,17 +128,16 @@ static int print(const struct bench *b, const struct row *r)
         return print_json(b, r);
     cli_choice_name(&r->info, name, sizeof name);
     snprintf(range, sizeof range, "%s-%s", digits(1e3 * r->timing.p10_s).s, digits(1e3 * r->timing.p90_s).s);
-    printf("%c %-25s %9s %17s %9.1f %8.1f%% %9.2e %9.2e %11s%s\n", r->chosen ? '*' : ' ', name,
-           digits(1e3 * s).s, range,
-           s > 0 ? 1e-9 * flop / s : 0, 100 * share(b, flop, compulsory_bytes(&b->c), s), r->verdict.max_abs_err,
-           r->verdict.rel_rms_err, cli_bytes((double)r->info.workspace_bytes).s,
+    printf("%c %-25s %9s %17s %9.*f %8.1f%% %9.2e %9.2e %11s%s\n", r->chosen ? '*' : ' ', name, digits(1e3 * s).s,
+           range, decimals(b), s > 0 ? unit(b) * flop / s : 0, 100 * share(b, flop, compulsory_bytes(&b->c), s),
+           r->verdict.max_abs_err, r->verdict.rel_rms_err, cli_bytes((double)r->info.workspace_bytes).s,
            r->verdict.ok ? "" : "  ERROR BEYOND ITS BOUND");
     for (int i = 0; b->o->phases && i < r->phase_count; i++) {
         const convoy_phase *p = &r->phases[i];
-        printf("    %-23s %9.4g ms %11s %10.4g GFLOP %8.1f GFLOP/s %6.1f GB/s %5.1f%% of the larger floor\n", p->name,
+        printf("    %-23s %9.4g ms %11s %10.4g GFLOP %8.1f %s %6.1f GB/s %5.1f%% of the larger floor\n", p->name,
                1e3 * p->seconds, cli_bytes(p->bytes).s, 1e-9 * p->flop,
-               p->seconds > 0 ? 1e-9 * p->flop / p->seconds : 0, p->seconds > 0 ? 1e-9 * p->bytes / p->seconds : 0,
-               100 * share(b, p->flop, p->bytes, p->seconds));
+               p->seconds > 0 ? unit(b) * p->flop / p->seconds : 0, unit_name(b),
+               p->seconds > 0 ? 1e-9 * p->bytes / p->seconds : 0, 100 * share(b, p->flop, p->bytes, p->seconds));
     }
     return cli_flush();
 }
@@ -204,9 +213,9 @@ static void print_peer(void *user, cJSON *line)
     const double ms = member(line, "median_ms");
     snprintf(name, sizeof name, "%.60s:%.60s", text_member(line, "engine"), text_member(line, "candidate"));
     snprintf(range, sizeof range, "%s-%s", digits(member(line, "p10_ms")).s, digits(member(line, "p90_ms")).s);
-    printf("  %-25s %9s %17s %9.1f %9s %9.2e %9.2e  peer, %s weights\n", name, digits(ms).s, range,
-           1e-6 * convoy_problem_flop(&b->c.problem) / ms, "", member(line, "max_abs_err"), member(line, "rel_rms_err"),
-           text_member(line, "weights"));
+    printf("  %-25s %9s %17s %9.*f %9s %9.2e %9.2e  peer, %s weights\n", name, digits(ms).s, range, decimals(b),
+           1e3 * unit(b) * convoy_problem_flop(&b->c.problem) / ms, "", member(line, "max_abs_err"),
+           member(line, "rel_rms_err"), text_member(line, "weights"));
     cJSON_Delete(line);
     b->code = cli_flush();
 }
@@ -233,8 +242,8 @@ static int bench_problem(struct bench *b, const struct cli_problem *p)
         if (!b->o->json)
             printf("%s: direct sum %.4g GFLOP, tensors %s, weights %s\n  %-25s %9s %17s %9s %9s %9s %9s %11s\n",
                    p->text, 1e-9 * convoy_problem_flop(&p->problem), cli_bytes(compulsory_bytes(&b->c)).s,
-                   b->o->plan.prepared ? "prepared" : "fresh", "engine", "median ms", "p10-p90", "GFLOP/s", "roofline",
-                   "max err", "rms err", "workspace");
+                   b->o->plan.prepared ? "prepared" : "fresh", "engine", "median ms", "p10-p90", unit_name(b),
+                   "roofline", "max err", "rms err", "workspace");
         for (int i = 0; i < choices.count && code == CLI_OK; i++) {
             progress_show(-1, 0, "%s: %s (%d of %d)", p->text, choices.list[i].name, i + 1, choices.count);
             code = bench_one(b, choices.list[i].name);
@@ -274,9 +283,10 @@ int cli_bench(struct cli_options *o)
         code = status == CONVOY_OK ? CLI_OK : cli_failed("ceilings", status);
     }
     if (code == CLI_OK && !o->json)
-        printf("GFLOP/s and roofline count the direct sum (an FFT may exceed 100%%); ceilings of this run: %.0f "
-               "GFLOP/s, %.1f GB/s; * is what auto takes\n",
-               1e-9 * b.flop_per_s, 1e-9 * b.bytes_per_s);
+        printf(
+            "%s and roofline count the direct sum (an FFT may exceed 100%%); floors of this run: multiply-adds at %.1f "
+            "%s, copies at %.1f GB/s; * is what auto takes\n",
+            unit_name(&b), unit(&b) * b.flop_per_s, unit_name(&b), 1e-9 * b.bytes_per_s);
     for (int i = 0; i < problems.count && code == CLI_OK; i++)
         code = bench_problem(&b, &problems.list[i]);
     convoy_context_destroy(b.context);
