@@ -18,7 +18,7 @@ LAW = {
     "src/core": ["src/platform", "src/simd/fma_rate.h"],
     "src/fft": ["src/simd", "src/platform", "src/gpu"],
     "src/chain": ["src/simd", "src/platform", "src/gpu"],
-    "src/match": ["src/core", "src/platform", "src/chain", "src/gpu"],
+    "src/match": ["src/core", "src/platform", "src/simd", "src/chain", "src/gpu"],
     "src/tune": ["src/core", "src/platform"],
     "src/engines": ["src/core", "src/platform", "src/simd", "src/fft", "src/chain", "src/gpu"],
     "src/wiring.c": ["src/"],

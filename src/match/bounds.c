@@ -1,142 +1,151 @@
-/* Window sums of x and sums over w, for the bounds of match.h.
- *
- * A map's value at (g, p, q) is a sum over the group's channels (or one piece of them) and over taps: rows first summed
- * along W into a ring of rows, then along H. In double: fourth powers of any float fit. */
+/* Sums over w, and over x's cells, for the bounds of match.h. */
+#include "kernels.h"
 #include "match.h"
 
 #include <math.h>
 #include <string.h>
 
+const cv_match_kernels *cv_match_kernels_of(cv_isa isa)
+{
+    return isa == CV_AVX512 ? &cv_match_kernels_avx512
+           : isa == CV_AVX2 ? &cv_match_kernels_avx2
+                            : &cv_match_kernels_scalar;
+}
+
+struct weights {
+    const cv_match_state *m;
+    const float *w;
+    cv_match_w *stats;
+};
+
+static void channel_stats(void *user, int64_t k, int thread)
+{
+    (void)thread;
+    const struct weights *job = user;
+    const convoy_problem *p = &job->m->request.p;
+    const int64_t cg = job->m->request.cg, piece = cg / job->m->runs;
+    cv_match_w a;
+    double prefix = 0;
+    memset(&a, 0, sizeof a);
+    for (int64_t c = 0; c < cg; c++) {
+        double square = 0, fourth = 0;
+        for (int64_t r = 0; r < p->r; r++) {
+            const float *w = job->w + k * p->w_stride[0] + c * p->w_stride[1] + r * p->w_stride[2];
+            for (int64_t s = 0; s < p->s; s++) {
+                const double v = (double)w[s * p->w_stride[3]];
+                square += v * v;
+                fourth += v * v * (v * v);
+                prefix += v;
+                a.prefix += prefix * prefix;
+            }
+        }
+        a.root4[c / piece] += fourth;
+        a.norm = square > a.norm || square != square ? square : a.norm;
+    }
+    for (int b = 0; b < job->m->runs; b++)
+        a.root4[b] = sqrt(a.root4[b]);
+    a.norm = sqrt(a.norm);
+    job->stats[k] = a;
+}
+
 void cv_match_weights_stats(const cv_match_state *m, const float *w, cv_match_w *stats)
 {
-    const convoy_problem *p = &m->request.p;
-    const int64_t cg = m->request.cg, piece = cg / m->runs;
-    for (int64_t k = 0; k < p->k; k++) {
-        cv_match_w *a = &stats[k];
-        double prefix = 0;
-        memset(a, 0, sizeof *a);
-        for (int64_t c = 0; c < cg; c++) {
-            double square = 0, fourth = 0;
-            for (int64_t r = 0; r < p->r; r++)
-                for (int64_t s = 0; s < p->s; s++) {
-                    const double v =
-                        (double)w[k * p->w_stride[0] + c * p->w_stride[1] + r * p->w_stride[2] + s * p->w_stride[3]];
-                    square += v * v;
-                    fourth += v * v * v * v;
-                    prefix += v;
-                    a->prefix += prefix * prefix;
-                }
-            a->root4[c / piece] += fourth;
-            a->norm = square > a->norm ? square : a->norm;
-        }
-        for (int b = 0; b < m->runs; b++)
-            a->root4[b] = sqrt(a->root4[b]);
-        a->norm = sqrt(a->norm);
-    }
+    struct weights job = {m, w, stats};
+    cv_pool_run(m->request.machine->pool, m->request.p.k, channel_stats, &job);
 }
 
-enum what { FIRST, SECOND, FOURTH };
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* One map: channels [c0, c1) of every group, taps x taps2 window positions row * stride + t * dilation - pad. */
-struct map {
-    enum what power;
-    int64_t c0, c1; /* within the group */
-    int64_t taps_h, taps_w, dil_h, dil_w, pad_h, pad_w;
-    double scale; /* of the result; a root is taken of even powers */
-    double *out;  /* (G, P, Q) */
-};
-
-struct job {
-    const cv_match_state *m;
-    const float *x; /* image n */
-    char *rings;
-    struct map map[CV_MATCH_RUNS + 2];
-};
-
-enum { ROWS = 64 }; /* of outputs a task */
-
-static double power_of(double v, enum what power)
+/* One row of cells of one image and group. */
+static void fill_cells(void *user, int64_t task, int thread)
 {
-    return power == FIRST ? v : power == SECOND ? v * v : v * v * v * v;
-}
-
-/* sums[q] = the row's window sums along W; line holds the channel sums of one image row. */
-static void row_sums(const struct job *job, const struct map *a, int64_t g, int64_t row, double *line, double *sums)
-{
-    const convoy_problem *p = &job->m->request.p;
-    const int64_t Q = job->m->request.Q, cg = job->m->request.cg;
-    memset(line, 0, sizeof(double) * (size_t)p->w);
-    for (int64_t c = a->c0; c < a->c1; c++) {
-        const float *x = job->x + (g * cg + c) * p->x_stride[1] + row * p->x_stride[2];
-        for (int64_t j = 0; j < p->w; j++)
-            line[j] += power_of((double)x[j * p->x_stride[3]], a->power);
-    }
-    for (int64_t q = 0; q < Q; q++) {
-        double sum = 0;
-        const int64_t from = q * p->stride_w - a->pad_w;
-        int64_t t0 = from < 0 ? (-from + a->dil_w - 1) / a->dil_w : 0;
-        for (int64_t t = t0; t < a->taps_w && from + t * a->dil_w < p->w; t++)
-            sum += line[from + t * a->dil_w];
-        sums[q] = sum;
-    }
-}
-
-static void fill_rows(void *user, int64_t task, int thread)
-{
-    const struct job *job = user;
-    const cv_request *q = &job->m->request;
-    const convoy_problem *p = &q->p;
-    const int64_t chunks = (q->P + ROWS - 1) / ROWS, chunk = task % chunks, g = task / chunks % p->groups;
-    const struct map *a = &job->map[task / chunks / p->groups];
-    double *line = (double *)(job->rings + (size_t)thread * job->m->ring_bytes), *ring = line + p->w;
-    const int64_t reach = (a->taps_h - 1) * a->dil_h + 1;
-    const int64_t p0 = chunk * ROWS, p1 = p0 + ROWS < q->P ? p0 + ROWS : q->P;
-    int64_t ready = INT64_MIN; /* image rows below this are in the ring */
-    for (int64_t row = p0; row < p1; row++) {
-        const int64_t from = row * p->stride_h - a->pad_h, to = from + reach;
-        double *out = a->out + (g * q->P + row) * q->Q;
-        if (ready < from)
-            ready = from;
-        for (; ready < to; ready++)
-            if (ready >= 0 && ready < p->h)
-                row_sums(job, a, g, ready, line, ring + (ready % reach) * q->Q);
-        memset(out, 0, sizeof(double) * (size_t)q->Q);
-        for (int64_t i = from; i < to; i += a->dil_h)
-            if (i >= 0 && i < p->h)
-                for (int64_t j = 0; j < q->Q; j++)
-                    out[j] += ring[(i % reach) * q->Q + j];
-        for (int64_t j = 0; j < q->Q; j++)
-            out[j] = a->power == FIRST ? out[j] * a->scale : sqrt(out[j]);
-    }
-}
-
-void cv_match_fill_maps(const cv_match_state *m, const float *x, int64_t n, void *workspace, cv_match_maps *maps)
-{
+    const cv_match_call *call = user;
+    const cv_match_state *m = call->m;
     const cv_request *q = &m->request;
     const convoy_problem *p = &q->p;
-    const size_t map = (size_t)(p->groups * q->P * q->Q);
-    double *out = (double *)((char *)workspace + m->maps_at);
-    struct job job = {.m = m, .x = x + n * p->x_stride[0], .rings = (char *)workspace + m->ring_at};
-    const struct map window = {SECOND, 0, q->cg, p->r, p->s, p->dil_h, p->dil_w, p->pad_t, p->pad_l, 1.0, NULL};
-    const int64_t piece = q->cg / m->runs;
+    const int64_t row = task % m->cells_h, g = task / m->cells_h % p->groups, n = task / m->cells_h / p->groups;
+    const int64_t piece = q->cg / m->runs, width = m->cells_w * CV_MATCH_CELL;
+    const int64_t i0 = row * CV_MATCH_CELL, rows = least(p->h - i0, CV_MATCH_CELL);
+    float *s2 = (float *)(call->scratch + (size_t)thread * m->scratch_bytes), *s4 = s2 + width, *top = s4 + width;
+    float *cell = call->cells + task * m->cells_w * (m->runs + 2);
+    memset(s2, 0, sizeof(float) * (size_t)width);
+    memset(top, 0, sizeof(float) * (size_t)width);
     for (int b = 0; b < m->runs; b++) {
-        job.map[b] = window;
-        job.map[b].power = FOURTH;
-        job.map[b].c0 = b * piece;
-        job.map[b].c1 = (b + 1) * piece;
-        maps->root4[b] = job.map[b].out = out + (size_t)b * map;
+        memset(s4, 0, sizeof(float) * (size_t)width);
+        for (int64_t c = b * piece; c < (b + 1) * piece; c++)
+            cv_match_kernels_of(q->machine->cpu.isa)
+                ->cells(call->run->x + n * p->x_stride[0] + (g * q->cg + c) * p->x_stride[1] + i0 * p->x_stride[2],
+                        p->x_stride[2], p->x_stride[3], rows, p->w, s2, s4, top);
+        for (int64_t j = 0; j < width; j++)
+            cell[j / CV_MATCH_CELL * (m->runs + 2) + b] =
+                j % CV_MATCH_CELL ? cell[j / CV_MATCH_CELL * (m->runs + 2) + b] + s4[j] : s4[j];
     }
-    struct map *mean = &job.map[m->runs], *norm = &job.map[m->runs + 1];
-    *mean = window;
-    mean->power = FIRST;
-    mean->scale = 1.0 / ((double)q->cg * (double)p->r * (double)p->s);
-    maps->mean = mean->out = out + (size_t)m->runs * map;
-    /* An output's tile starts at most a tile before its window and ends at most a tile behind its start. */
-    const int th = m->inner_needs.tile_h > 0 ? m->inner_needs.tile_h : 512,
-              tw = m->inner_needs.tile_w > 0 ? m->inner_needs.tile_w : 512;
-    *norm = window;
-    norm->taps_h = 2 * th - 1, norm->taps_w = 2 * tw - 1, norm->dil_h = norm->dil_w = 1;
-    norm->pad_h = p->pad_t + th - 1, norm->pad_w = p->pad_l + tw - 1;
-    maps->norm = norm->out = out + (size_t)(m->runs + 1) * map;
-    cv_pool_run(q->machine->pool, (m->runs + 2) * p->groups * ((q->P + ROWS - 1) / ROWS), fill_rows, &job);
+    for (int64_t j = 0; j < m->cells_w; j++) {
+        float second = 0, most = 0;
+        for (int64_t i = j * CV_MATCH_CELL; i < (j + 1) * CV_MATCH_CELL; i++) {
+            second += s2[i];
+            most = top[i] <= most ? most : top[i]; /* keeps NaN */
+        }
+        cell[j * (m->runs + 2) + m->runs] = second;
+        cell[j * (m->runs + 2) + m->runs + 1] = most;
+    }
+}
+
+/* Cells that hold values [start, start + reach), for any start in cell i: [*a, *b) of `cells`. */
+static void cells_of(int64_t i, int64_t before, int64_t reach, int64_t cells, int64_t *a, int64_t *b)
+{
+    const int64_t first = i * CV_MATCH_CELL - before, last = i * CV_MATCH_CELL + CV_MATCH_CELL - 1 + reach - 1;
+    *a = first < 0 ? 0 : least(first / CV_MATCH_CELL, cells);
+    *b = last < 0 ? 0 : least(last / CV_MATCH_CELL + 1, cells);
+    *b = *b < *a ? *a : *b;
+}
+
+/* Sum `field` of the cells around each cell where windows start, first along rows, then along columns. */
+static void gather(const cv_match_state *m, const float *cells, int field, int64_t before_h, int64_t reach_h,
+                   int64_t before_w, int64_t reach_w, double *rows, cv_match_cell *grid, size_t to)
+{
+    const int64_t pitch = m->runs + 2;
+    int64_t a, b;
+    for (int64_t i = 0; i < m->cells_h; i++)
+        for (int64_t j = 0; j < m->grid_w; j++) {
+            double sum = 0;
+            cells_of(j + m->start_w, before_w, reach_w, m->cells_w, &a, &b);
+            for (; a < b; a++)
+                sum += (double)cells[(i * m->cells_w + a) * pitch + field];
+            rows[i * m->grid_w + j] = sum;
+        }
+    for (int64_t i = 0; i < m->grid_h; i++)
+        for (int64_t j = 0; j < m->grid_w; j++) {
+            double sum = 0;
+            cells_of(i + m->start_h, before_h, reach_h, m->cells_h, &a, &b);
+            for (; a < b; a++)
+                sum += rows[a * m->grid_w + j];
+            *(double *)((char *)&grid[i * m->grid_w + j] + to) = sum;
+        }
+}
+
+/* The grid of one image and group. An output's tile starts at most a tile before its window and ends at most a tile
+ * behind its start. */
+static void fill_grid(void *user, int64_t task, int thread)
+{
+    const cv_match_call *call = user;
+    const cv_match_state *m = call->m;
+    double *rows = (double *)(call->scratch + (size_t)thread * m->scratch_bytes);
+    const float *cells = call->cells + task * m->cells_h * m->cells_w * (m->runs + 2);
+    cv_match_cell *grid = call->grid + task * m->grid_h * m->grid_w;
+    const int64_t th = m->inner_needs.tile_h > 0 ? m->inner_needs.tile_h : 512,
+                  tw = m->inner_needs.tile_w > 0 ? m->inner_needs.tile_w : 512;
+    for (int b = 0; b < m->runs; b++)
+        gather(m, cells, b, 0, m->reach_h, 0, m->reach_w, rows, grid,
+               offsetof(cv_match_cell, fourth) + sizeof(double) * (size_t)b);
+    gather(m, cells, m->runs, 0, m->reach_h, 0, m->reach_w, rows, grid, offsetof(cv_match_cell, second));
+    gather(m, cells, m->runs, th - 1, th, tw - 1, tw, rows, grid, offsetof(cv_match_cell, tile));
+}
+
+void cv_match_cells(const cv_match_call *call)
+{
+    const cv_match_state *m = call->m;
+    const int64_t planes = m->request.p.n * m->request.p.groups;
+    cv_pool_run(m->request.machine->pool, planes * m->cells_h, fill_cells, (void *)call);
+    cv_pool_run(m->request.machine->pool, planes, fill_grid, (void *)call);
 }

@@ -20,40 +20,58 @@ static cv_request inner_request(const cv_request *q, int runs)
     cv_request r = *q;
     r.math = CONVOY_MATH_FP32;
     r.rtol = r.atol = 0;
-    r.bias = 0;
-    if (runs > 1) {
+    if (runs > 1) { /* pieces of the channels: images and kernels lie as far apart as before */
+        r.bias = 0;
         r.p.c /= runs;
         r.cg /= runs;
-        r.p.strided = 1; /* images and kernels lie as far apart as before */
+        r.p.strided = 1;
     }
     return r;
+}
+
+/* Cells, starts of windows and bands along one axis. */
+static void lay_axis(int64_t size, int64_t outputs, int64_t stride, int64_t pad, int64_t *cells, int64_t *start,
+                     int64_t *grid)
+{
+    *cells = (size + CV_MATCH_CELL - 1) / CV_MATCH_CELL;
+    *start = cv_match_cell_of(-pad);
+    *grid = cv_match_cell_of((outputs - 1) * stride - pad) - *start + 1;
+}
+
+static size_t take(size_t *at, size_t bytes)
+{
+    const size_t place = *at;
+    *at += up64(bytes);
+    return place;
 }
 
 /* Sizes and places of everything but the inner engine's workspace; the inner limit is what is left. */
 static int lay_out(cv_match_state *m, const cv_request *q, int runs)
 {
     const convoy_problem *p = &q->p;
-    const size_t outputs = (size_t)(p->n * p->k * q->P * q->Q),
-                 map = (size_t)(p->groups * q->P * q->Q) * sizeof(double);
-    const int64_t rows = (p->r - 1) * p->dil_h + 1, tile_rows = 2 * 512;
+    const size_t outputs = (size_t)(p->n * p->k * q->P * q->Q), planes = (size_t)(p->n * p->groups);
     size_t at = 0;
     if (8.0 * ((double)(rows + tile_rows) * (double)q->Q + 2.0 * (double)p->w) > (double)q->workspace_limit)
         return 0; /* before a product overflows */
     memset(m, 0, sizeof *m);
     m->request = *q;
     m->runs = runs;
-    m->steps = (double)q->cg / runs * (double)p->r * (double)p->s;
-    m->sums_at = at;
-    at += runs > 1 ? up64(outputs * sizeof(float)) : 0;
-    m->energy_at = at;
-    at += runs > 1 ? up64(outputs * sizeof(float)) : 0;
-    m->maps_at = at;
-    at += up64((size_t)(runs + 2) * map);
-    m->stats_at = at;
-    at += up64(sizeof(cv_match_w) * (size_t)p->k);
-    m->ring_at = at;
-    m->ring_bytes = up64((size_t)((rows > tile_rows ? rows : tile_rows) * q->Q + 2 * p->w + 64) * sizeof(double));
-    at += m->ring_bytes * (size_t)q->machine->threads;
+    m->reach_h = (p->r - 1) * p->dil_h + 1;
+    m->reach_w = (p->s - 1) * p->dil_w + 1;
+    m->padded_w = p->w + p->pad_l + p->pad_r;
+    m->bands = (q->P + CV_MATCH_BAND - 1) / CV_MATCH_BAND;
+    m->words = (q->Q + CV_MATCH_COLUMNS - 1) / CV_MATCH_COLUMNS;
+    lay_axis(p->h, q->P, p->stride_h, p->pad_t, &m->cells_h, &m->start_h, &m->grid_h);
+    lay_axis(p->w, q->Q, p->stride_w, p->pad_l, &m->cells_w, &m->start_w, &m->grid_w);
+    m->sums_at = take(&at, runs > 1 ? outputs * sizeof(float) : 0);
+    m->energy_at = take(&at, runs > 1 ? outputs * sizeof(float) : 0);
+    m->cells_at = take(&at, planes * (size_t)(m->cells_h * m->cells_w * (runs + 2)) * sizeof(float));
+    m->grid_at = take(&at, planes * (size_t)(m->grid_h * m->grid_w) * sizeof(cv_match_cell));
+    m->mask_at = take(&at, (size_t)(p->n * p->k * q->P * m->words) * sizeof(uint16_t));
+    m->counts_at = take(&at, planes * (size_t)m->bands * sizeof(int64_t));
+    m->stats_at = take(&at, sizeof(cv_match_w) * (size_t)p->k);
+    m->scratch_bytes = up64(cv_match_scratch(m));
+    m->scratch_at = take(&at, m->scratch_bytes * (size_t)q->machine->threads);
     m->inner_at = at;
     m->inner_request = inner_request(q, runs);
     if (at > q->workspace_limit)
@@ -67,21 +85,104 @@ static int divisible(const cv_request *q)
     return q->p.groups == 1 && q->cg % CV_MATCH_RUNS == 0 && q->cg * q->p.r * q->p.s >= long_chain;
 }
 
-/* The finest division that the engine accepts and for which the candidate fits the limit; 0 when there is none. Fills
- * m, and the inner engine's prediction. */
-static int choose_runs(cv_match_state *m, const cv_request *q, const cv_engine *e, const cv_candidate *candidate,
-                       double *seconds, size_t *inner_bytes)
+/* Who recomputes everything, when there is too much for a list: the exact engine that is predicted quickest. It runs
+ * when nothing else is left in the workspace, and reads w, or the packed copy of prepared weights. */
+struct exact {
+    const cv_engine *engine;
+    cv_request request;
+    cv_candidate candidate;
+    double seconds;
+    size_t workspace_bytes;
+};
+
+static void find_exact(const cv_request *q, struct exact *best)
 {
     char reason[CV_REASON_BYTES];
-    for (int runs = divisible(q) ? CV_MATCH_RUNS : 1;; runs = 1) {
-        if (lay_out(m, q, runs) && !e->refuse(&m->inner_request, reason)) {
-            *seconds = e->estimate(&m->inner_request, candidate, inner_bytes);
-            if (*inner_bytes <= m->inner_request.workspace_limit)
-                return runs;
+    memset(best, 0, sizeof *best);
+    best->seconds = HUGE_VAL;
+    best->request = *q;
+    best->request.math = CONVOY_MATH_EXACT;
+    best->request.rtol = best->request.atol = 0;
+    best->request.prepared = 0;
+    if (q->prepared)
+        cv_match_packed_w(q, &best->request.p);
+    for (const cv_engine *const *e = cv_engines; *e; e++) {
+        cv_candidate list[8];
+        const unsigned wanted = CV_KEEPS_EXACT, unwanted = CV_BY_NAME_ONLY | CV_IS_VENDOR | CV_PACKED_ONLY;
+        if ((*e)->device != q->machine->device || ((*e)->traits & (wanted | unwanted)) != wanted ||
+            (*e)->refuse(&best->request, reason))
+            continue;
+        const int count = (*e)->candidates(&best->request, list, 8);
+        for (int i = 0; i < count; i++) {
+            size_t bytes;
+            const double seconds = (*e)->estimate(&best->request, &list[i], &bytes);
+            if (bytes <= q->workspace_limit && seconds < best->seconds) {
+                best->engine = *e;
+                best->candidate = list[i];
+                best->seconds = seconds;
+                best->workspace_bytes = bytes;
+            }
         }
-        if (runs == 1)
-            return 0;
     }
+}
+
+/* Multiply-adds a second of the list kernel over those of the machine, as measured on two Zen 4 cores: whole windows,
+ * and windows that padding cuts. */
+static double list_rate(const cv_request *q)
+{
+    const convoy_problem *p = &q->p;
+    const double whole = 0.20, cut = 0.055;
+    const double h = (double)(q->P - (p->pad_t + p->pad_b) / p->stride_h) / (double)q->P,
+                 w = (double)(q->Q - (p->pad_l + p->pad_r) / p->stride_w) / (double)q->Q;
+    const double inside = p->s < 4 || p->dil_w > 1 ? 0 : fmax(h, 0) * fmax(w, 0);
+    return 1.0 / (inside / whole + (1.0 - inside) / cut);
+}
+
+/* What comes on top of the transform's runs, on all threads: the cells' pass over x; windows, judging and folding where
+ * cells do not suffice; and the chains of the share that normal data leave, or everything again. Seconds a value on one
+ * Zen 4 core. */
+static double extra_seconds(const cv_request *q, int runs, const struct exact *exact)
+{
+    const convoy_problem *p = &q->p;
+    const double x = (double)p->n * (double)p->c * (double)p->h * (double)p->w, threads = q->machine->threads,
+                 w = (double)p->k * (double)q->cg * (double)p->r * (double)p->s,
+                 maps = (double)p->n * (double)p->groups * (double)q->P *
+                        (double)((p->w + p->pad_l + p->pad_r) * p->stride_h),
+                 y = (double)p->n * (double)p->k * (double)q->P * (double)q->Q;
+    const double halo = 1.0 + (double)((p->r - 1) * p->dil_h) / (double)(CV_MATCH_BAND * p->stride_h);
+    int by_cells;
+    const double share = cv_match_share(q, runs, &by_cells), flop = convoy_problem_flop(p);
+    const double chains = fmin(share * flop / (list_rate(q) * q->machine->flop_per_s), exact->seconds);
+    double seconds = x * 0.15e-9 + w * 1.3e-9;
+    if (!by_cells)
+        seconds += x * halo * 0.3e-9 + maps * (runs + 1) * (1.0 + log2((double)(p->r * p->s))) * 0.1e-9 +
+                   y * (runs > 1 ? 1.5e-9 + runs * 1e-9 : 0.8e-9);
+    return 4e-6 + seconds / threads + chains;
+}
+
+struct shape {
+    int runs; /* 0: nothing fits */
+    double seconds;
+    size_t inner_bytes;
+};
+
+/* The quickest division that the engine accepts and for which the candidate fits the limit. Fills m. */
+static struct shape choose_runs(cv_match_state *m, const cv_request *q, const cv_engine *e,
+                                const cv_candidate *candidate, const struct exact *exact)
+{
+    char reason[CV_REASON_BYTES];
+    struct shape best = {0, HUGE_VAL, 0};
+    for (int runs = divisible(q) ? CV_MATCH_RUNS : 1; runs; runs = runs > 1 ? 1 : 0) {
+        size_t inner;
+        if (!lay_out(m, q, runs) || e->refuse(&m->inner_request, reason))
+            continue;
+        const double seconds = runs * e->estimate(&m->inner_request, candidate, &inner) + extra_seconds(q, runs, exact);
+        if (inner <= m->inner_request.workspace_limit && seconds < best.seconds)
+            best = (struct shape){runs, seconds, inner};
+    }
+    if (best.runs)
+        lay_out(m, q, best.runs);
+    return best;
 }
 
 static const char *refuse(const cv_request *q, const cv_engine *e, char reason[CV_REASON_BYTES])
@@ -109,53 +210,60 @@ static int candidates(const cv_request *q, const cv_engine *e, cv_candidate *lis
     return lay_out(&m, q, 1) ? e->candidates(&m.inner_request, list, capacity) : 0;
 }
 
-/* The share of normal(0,1) outputs whose tolerance is not safe. */
-static double unsafe_share(const cv_request *q, int runs)
-{
-    const double n = (double)(q->cg * q->p.r * q->p.s), u = 0x1p-24;
-    const double allowed = (runs > 1 ? 14.0 : 21.0) * 0.1732 * u * n;
-    const double share = q->rtol > 0         ? 0.8 * fmax(0.0, allowed - q->atol) / q->rtol / sqrt(n)
-                         : allowed > q->atol ? 1.0
-                                             : 0.0;
-    return share < 1 ? share : 1;
-}
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
 static double estimate(const cv_request *q, const cv_engine *e, const cv_candidate *candidate, size_t *workspace_bytes)
 {
     cv_match_state m;
-    size_t inner = 0;
-    double seconds = 0;
-    const int runs = choose_runs(&m, q, e, candidate, &seconds, &inner);
-    *workspace_bytes = SIZE_MAX;
-    if (!runs)
-        return HUGE_VAL;
-    *workspace_bytes = m.inner_at + up64(inner);
-    const double outputs = (double)q->p.n * (double)q->p.k * (double)q->P * (double)q->Q;
-    const double chains = unsafe_share(q, runs) * convoy_problem_flop(&q->p) / (0.12 * q->machine->flop_per_s);
-    return runs * seconds + chains + outputs * (8.0 * runs / q->machine->bytes_per_s + 2e-9 / q->machine->threads);
+    struct exact exact;
+    find_exact(q, &exact);
+    const struct shape shape = choose_runs(&m, q, e, candidate, &exact);
+    *workspace_bytes = shape.runs ? larger(m.inner_at + up64(shape.inner_bytes), exact.workspace_bytes) : SIZE_MAX;
+    return shape.seconds;
+}
+
+static convoy_status create_engines(cv_match_state *m, const cv_candidate *candidate, const struct exact *exact,
+                                    cv_needs *needs)
+{
+    const cv_request *q = &m->request;
+    cv_needs exact_needs = {0};
+    convoy_status status = m->engine->create(&m->inner_request, candidate, &m->inner, &m->inner_needs);
+    if (status == CONVOY_OK && exact->engine) {
+        status = exact->engine->create(&exact->request, &exact->candidate, &m->exact_state, &exact_needs);
+        if (status != CONVOY_OK)
+            m->engine->destroy(m->inner);
+    }
+    if (status != CONVOY_OK)
+        return status;
+    m->exact = exact->engine;
+    m->most = m->exact ? exact->seconds * list_rate(q) * q->machine->flop_per_s /
+                             (2.0 * (double)q->cg * (double)q->p.r * (double)q->p.s)
+                       : HUGE_VAL;
+    m->workspace_bytes = m->inner_at + up64(m->inner_needs.workspace_bytes);
+    needs->workspace_bytes = larger(m->workspace_bytes, exact_needs.workspace_bytes);
+    return CONVOY_OK;
 }
 
 static convoy_status create(const cv_request *q, const cv_engine *e, const cv_candidate *candidate, void **state,
                             cv_needs *needs)
 {
-    double seconds;
-    size_t inner;
+    struct exact exact;
     *state = NULL;
     cv_match_state *m = cv_alloc(&q->machine->memory, sizeof *m);
     if (!m)
         return cv_fail(CONVOY_OUT_OF_MEMORY, "out of memory: a plan of the match contract");
-    if (!choose_runs(m, q, e, candidate, &seconds, &inner)) {
-        cv_free(&q->machine->memory, m);
-        return cv_fail(CONVOY_INTERNAL, "engine %s no longer accepts a problem that it accepted", e->name);
-    }
+    find_exact(q, &exact);
+    convoy_status status =
+        choose_runs(m, q, e, candidate, &exact).runs
+            ? CONVOY_OK
+            : cv_fail(CONVOY_INTERNAL, "engine %s no longer accepts a problem that it accepted", e->name);
     m->engine = e;
-    convoy_status status = e->create(&m->inner_request, candidate, &m->inner, &m->inner_needs);
+    if (status == CONVOY_OK)
+        status = create_engines(m, candidate, &exact, needs);
     if (status != CONVOY_OK) {
         cv_free(&q->machine->memory, m);
         return status;
     }
-    m->workspace_bytes = m->inner_at + up64(m->inner_needs.workspace_bytes);
-    needs->workspace_bytes = m->workspace_bytes;
     needs->prepare_bytes = m->inner_needs.prepare_bytes;
     needs->bound_kind = 2;
     needs->bound_factor = 0;
@@ -171,6 +279,8 @@ static void destroy(void *state)
 {
     cv_match_state *m = state;
     m->engine->destroy(m->inner);
+    if (m->exact)
+        m->exact->destroy(m->exact_state);
     cv_free(&m->request.machine->memory, m);
 }
 
@@ -214,41 +324,86 @@ static convoy_status prepare(const void *state, const float *w, void *weights, v
     return CONVOY_OK;
 }
 
-static convoy_status execute(const void *state, const cv_exec *run)
+/* The transform, in pieces of the channels; all but the last folded. */
+static convoy_status run_transform(const cv_match_call *call, const char *pieces)
 {
-    const cv_match_state *m = state;
+    const cv_match_state *m = call->m;
+    const cv_exec *run = call->run;
     const convoy_problem *p = &m->request.p;
-    float *sums = place(run->workspace, m->sums_at), *energy = place(run->workspace, m->energy_at);
-    cv_match_w *stats = place(run->workspace, m->stats_at);
-    struct prepared g = {NULL, NULL, NULL};
-    if (run->weights) {
-        g = split(m, run->weights);
-        stats = g.stats;
-    } else {
-        cv_match_weights_stats(m, run->w, stats);
-    }
     for (int b = 0; b < m->runs; b++) {
         cv_exec inner = *run;
-        inner.bias = NULL;
+        inner.bias = m->runs > 1 ? NULL : run->bias;
         inner.workspace = place(run->workspace, m->inner_at);
         inner.x = run->x + b * m->inner_request.cg * p->x_stride[1];
         inner.w = run->w ? run->w + b * m->inner_request.cg * p->w_stride[1] : NULL;
-        inner.weights = run->weights ? g.pieces + (size_t)b * up64(m->inner_needs.weights_bytes) : NULL;
+        inner.weights = run->weights ? pieces + (size_t)b * up64(m->inner_needs.weights_bytes) : NULL;
         convoy_status status = m->engine->execute(m->inner, &inner);
         if (status != CONVOY_OK)
             return status;
         if (b < m->runs - 1)
-            cv_match_fold(m, run->y, sums, energy, b == 0);
+            cv_match_fold(call, b == 0);
     }
-    const double from = cv_now_s();
-    for (int64_t n = 0; n < p->n; n++) {
-        cv_match_maps maps;
-        cv_match_fill_maps(m, run->x, n, run->workspace, &maps);
-        cv_match_select(m, run, g.w ? g.w : run->w, n, sums, energy, &maps, stats);
-    }
-    cv_phase_add(run->phases, "check and chain", cv_now_s() - from,
-                 4.0 * (double)p->n * (double)p->k * (double)m->request.P * (double)m->request.Q, 0);
     return CONVOY_OK;
+}
+
+/* Outputs one by one, or all of them by the exact engine. */
+static convoy_status recompute(const cv_match_call *call, int64_t unsafe)
+{
+    const cv_match_state *m = call->m;
+    const double from = cv_now_s(), outputs = (double)m->request.p.n * (double)m->request.p.k * (double)m->request.P *
+                                              (double)m->request.Q;
+    const int all = (double)unsafe > m->most;
+    convoy_status status = CONVOY_OK;
+    if (all) {
+        cv_exec exact = *call->run;
+        exact.w = call->w;
+        exact.weights = NULL;
+        exact.phases = NULL;
+        status = m->exact->execute(m->exact_state, &exact);
+    } else if (unsafe) {
+        cv_match_chains(call);
+    }
+    cv_phase_add(call->run->phases, all ? "exact, all" : "chains", cv_now_s() - from, 0,
+                 (all ? 1.0 : (double)unsafe / outputs) * convoy_problem_flop(&m->request.p));
+    return status;
+}
+
+static convoy_status execute(const void *state, const cv_exec *run)
+{
+    const cv_match_state *m = state;
+    struct prepared g = {NULL, NULL, NULL};
+    cv_match_w *stats = place(run->workspace, m->stats_at);
+    cv_match_call call = {.m = m,
+                          .run = run,
+                          .w = run->w,
+                          .stats = stats,
+                          .sums = place(run->workspace, m->sums_at),
+                          .energy = place(run->workspace, m->energy_at),
+                          .cells = place(run->workspace, m->cells_at),
+                          .grid = place(run->workspace, m->grid_at),
+                          .mask = place(run->workspace, m->mask_at),
+                          .counts = place(run->workspace, m->counts_at),
+                          .scratch = place(run->workspace, m->scratch_at)};
+    double from = cv_now_s();
+    if (run->weights) {
+        g = split(m, run->weights);
+        call.stats = g.stats;
+        call.w = g.w;
+    } else {
+        cv_match_weights_stats(m, run->w, stats);
+    }
+    cv_match_cells(&call);
+    double seconds = cv_now_s() - from;
+    const convoy_status status = run_transform(&call, g.pieces);
+    if (status != CONVOY_OK)
+        return status;
+    from = cv_now_s();
+    const int64_t unsafe = cv_match_judge(&call);
+    seconds += cv_now_s() - from;
+    cv_phase_add(run->phases, "judge", seconds,
+                 4.0 * (double)m->request.p.n * (double)m->request.p.k * (double)m->request.P * (double)m->request.Q,
+                 0);
+    return recompute(&call, unsafe);
 }
 
 /* Requests on a GPU go to the composition for CUDA engines. A state of either kind begins with its request. */

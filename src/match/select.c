@@ -1,18 +1,22 @@
-/* Which outputs the tolerance covers, and the chain for the others. See match.h for the bound. */
-#include "chain/chain.h"
+/* Which outputs the tolerance covers. A task is a band of output rows of one image and group, all of its channels. See
+ * match.h for the bound. */
+#include "chain/taps.h"
+#include "kernels.h"
 #include "match.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Checked by tests/conv/test_match.c: how many sigmas of the chain's error, how far the path may wander beyond its
  * variance, and how many u of the rms output of a tile the transform may be off by. */
 static const double factor_one_run = 12.0, factor_more_runs = 8.0, spread = 2.0, transform_factor = 64.0;
 static const double unit = 0x1p-24;
+static const double slack = 1.001; /* for sums in binary32 */
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 struct fold {
-    const cv_match_state *m;
-    const float *y;
-    float *sums, *energy;
+    const cv_match_call *call;
     int first;
 };
 
@@ -20,159 +24,336 @@ static void fold_row(void *user, int64_t task, int thread)
 {
     (void)thread;
     const struct fold *f = user;
-    const cv_request *q = &f->m->request;
+    const cv_request *q = &f->call->m->request;
     const int64_t row = task % q->P, k = task / q->P % q->p.k, n = task / q->P / q->p.k;
-    const float *y = f->y + n * q->p.y_stride[0] + k * q->p.y_stride[1] + row * q->p.y_stride[2];
-    float *sums = f->sums + task * q->Q, *energy = f->energy + task * q->Q;
-    for (int64_t j = 0; j < q->Q; j++) {
-        const float a = f->first ? 0.0f : sums[j], b = a + y[j * q->p.y_stride[3]];
-        energy[j] = (f->first ? 0.0f : energy[j]) + (a * a + a * b + b * b) * (1.0f / 3.0f);
-        sums[j] = b;
-    }
+    const float *y = f->call->run->y + n * q->p.y_stride[0] + k * q->p.y_stride[1] + row * q->p.y_stride[2];
+    cv_match_kernels_of(q->machine->cpu.isa)
+        ->fold(f->call->sums + task * q->Q, f->call->energy + task * q->Q, y, q->p.y_stride[3], q->Q, f->first);
 }
 
-void cv_match_fold(const cv_match_state *m, const float *y, float *sums, float *energy, int first)
+void cv_match_fold(const cv_match_call *call, int first)
 {
-    struct fold f = {m, y, sums, energy, first};
-    cv_pool_run(m->request.machine->pool, m->request.p.n * m->request.p.k * m->request.P, fold_row, &f);
+    const cv_request *q = &call->m->request;
+    struct fold f = {call, first};
+    cv_pool_run(q->machine->pool, q->p.n * q->p.k * q->P, fold_row, &f);
 }
 
-struct pick {
-    const cv_match_state *m;
-    const cv_exec *run;
-    convoy_problem chain_problem; /* with the strides of the w that the chains read */
-    cv_chain_io io;
-    int64_t n;
-    const float *sums, *energy;
-    const cv_match_maps *maps;
-    const cv_match_w *stats;
+/* What the bounds are made of, for one window or the worst of some. */
+struct sums {
+    double root4[CV_MATCH_RUNS]; /* sqrt(sum of x^4) of each piece */
+    double mean2;                /* square of x's mean over the window */
+    double tile2;                /* sum of x^2 over every tile that may hold the output */
 };
 
-/* Columns judged at a time. The tests are branch-free loops over doubles, so that the compiler makes vectors of them.
- */
-enum { COLUMNS = 64 };
-
-struct block {
-    int64_t columns, place; /* in the maps */
-    double value[COLUMNS], path[COLUMNS], bridge[COLUMNS];
-    unsigned char unsafe[COLUMNS];
+/* The numbers of one plan and tolerance. */
+struct rule {
+    int runs;
+    double square, steps, taps, transform, rtol, atol, path_factor;
+    double floor4, floor2; /* what sums of powers below 2^-126 may have lost */
 };
 
-/* unsafe[j]: the tolerance does not cover what may separate value + bias from the chain's result,
- *
- *   (chain + transform + 2u (|value| + |sum|)) (1 + rtol) > atol + rtol |sum| .
- *
- * The chain's part is compared squared, which spares the root. NaN and Inf are never covered. */
-static void judge(const struct pick *a, const cv_match_w *w, double bias, struct block *b)
+static struct rule rule_of(const cv_request *q, int runs, double tile)
 {
-    const cv_match_state *m = a->m;
-    const int th = m->inner_needs.tile_h > 0 ? m->inner_needs.tile_h : 8,
-              tw = m->inner_needs.tile_w > 0 ? m->inner_needs.tile_w : 8;
-    const double factor = (m->runs > 1 ? factor_more_runs : factor_one_run) * unit, square = 0.18 * factor * factor;
-    const double rtol = m->request.rtol / (1.0 + m->request.rtol), atol = m->request.atol / (1.0 + m->request.rtol);
-    const double transform = transform_factor * unit * w->norm / sqrt((double)th * tw), prefix = 2.0 * w->prefix;
-    const double *mean = a->maps->mean + b->place, *norm = a->maps->norm + b->place;
-    for (int64_t j = 0; j < b->columns; j++)
-        b->bridge[j] = 0;
-    for (int r = 0; r < m->runs; r++) {
-        const double *x = a->maps->root4[r] + b->place, root = w->root4[r] * spread / 6.0;
-        for (int64_t j = 0; j < b->columns; j++)
-            b->bridge[j] += x[j] * root;
-    }
-    for (int64_t j = 0; j < b->columns; j++) {
-        const double energy = m->steps * (b->path[j] + b->bridge[j]) + mean[j] * mean[j] * prefix;
-        const double sum = fabs(b->value[j] + bias);
-        const double room = atol + rtol * sum - transform * norm[j] - 2.0 * unit * (fabs(b->value[j]) + sum);
-        b->unsafe[j] = !((room >= 0) & (square * energy <= room * room));
-    }
+    const double factor = (runs > 1 ? factor_more_runs : factor_one_run) * unit;
+    struct rule r = {.runs = runs, .square = 0.18 * factor * factor};
+    r.taps = (double)q->cg * (double)q->p.r * (double)q->p.s;
+    r.steps = r.taps / runs;
+    r.transform = transform_factor * transform_factor * unit * unit / tile;
+    r.rtol = q->rtol / (1.0 + q->rtol);
+    r.atol = q->atol / (1.0 + q->rtol);
+    r.path_factor = r.square * r.steps;
+    r.floor4 = r.taps * 0x1p-110;
+    r.floor2 = 4.0 * tile * (double)q->cg * 0x1p-110;
+    return r;
 }
 
-/* Rows of one output channel a task, and unsafe outputs gathered before the chains run: outputs of one channel share w,
- * so the list kernel runs many of their chains at once. */
-enum { ROWS = 64, LIST = 1024 };
+/* Square of what may separate the two results, but for the known path's share. Sums that may overflow in binary32 are
+ * never safe. */
+static double bound_of(const struct rule *r, const struct sums *x, const cv_match_w *w)
+{
+    double bridge = 0;
+    for (int b = 0; b < r->runs; b++)
+        bridge += x->root4[b] * w->root4[b];
+    const double bound = r->square * (r->steps * spread / 6.0 * bridge + 2.0 * x->mean2 * w->prefix) +
+                         r->transform * x->tile2 * w->norm * w->norm;
+    return bound < 1e50 ? bound : HUGE_VAL;
+}
 
-struct list {
-    int64_t count, index[LIST];
+/* 1 when every y is safe under this bound: room grows at least as fast with |y| as what the path adds. */
+static int covers_all(const struct rule *r, double bound, double bias)
+{
+    const double slope = sqrt(r->path_factor / 3.0), rest = r->atol - (2.0 * unit + slope) * fabs(bias);
+    return r->runs == 1 && r->rtol >= slope + 4.0 * unit && rest >= 0 && bound <= rest * rest;
+}
+
+/* One thread's place for a band: sums over rows and columns of windows, and blocks of them. */
+struct band {
+    const cv_match_call *call;
+    const cv_match_kernels *kernels;
+    struct rule rule;
+    int64_t n, g, p0, p1;
+    float *plane[CV_MATCH_RUNS + 1]; /* x^4 by pieces, x: (rows, padded_w) */
+    float *sum;                      /* (starts, padded_w) */
+    struct sums *block;              /* of the four rows at hand, a block of columns each */
+    float *top[CV_MATCH_RUNS + 1];   /* largest window sums of those rows, by columns */
+    double *bound;
 };
 
-static void flush(const struct pick *a, struct list *list)
+static int64_t rows_of(const cv_match_state *m, int64_t outputs)
 {
-    if (list->count)
-        cv_chain_list_run(a->m->request.machine->cpu.isa, &a->chain_problem, &a->io, list->count, list->index);
-    list->count = 0;
+    return (outputs - 1) * m->request.p.stride_h + m->reach_h;
 }
 
-/* The transform's sums of one block of a row, with the path's energy as far as it is known; y gets sum + bias. */
-static void gather(const struct pick *a, float *y, int64_t step, int64_t at, float bias, struct block *b)
+size_t cv_match_scratch(const cv_match_state *m)
 {
-    const float *before = a->sums + at, *energy = a->energy + at;
-    for (int64_t j = 0; j < b->columns; j++) {
-        float value = y[j * step];
-        if (a->m->runs > 1) {
-            const double p = before[j];
-            value = before[j] + value;
-            b->path[j] = energy[j] + (p * p + p * value + (double)value * value) / 3.0;
-        } else {
-            b->path[j] = (double)value * value / 3.0;
-        }
-        b->value[j] = value;
-        y[j * step] = a->run->bias ? value + bias : value;
-    }
+    const size_t starts = (size_t)(rows_of(m, CV_MATCH_BAND) - m->reach_h + 1), pitch = (size_t)m->padded_w;
+    const size_t planes = ((size_t)(m->runs + 1) * ((size_t)rows_of(m, CV_MATCH_BAND) + 1) + starts) * pitch;
+    const size_t blocks = (size_t)m->words * (sizeof(struct sums) + sizeof(double));
+    const size_t cells = 3 * sizeof(float) * CV_MATCH_CELL * (size_t)m->cells_w,
+                 grid = sizeof(double) * (size_t)(m->cells_h * m->grid_w);
+    const size_t judging = planes * sizeof(float) + blocks + 256, summing = cells > grid ? cells : grid;
+    return (judging > summing ? judging : summing) + 64;
 }
 
-/* Finishes one row: unsafe outputs go to the list, or the whole row to the chain at once when they are many. */
-static void pick_row(const struct pick *a, int64_t k, int64_t row, struct list *list)
+static void place_band(struct band *b, char *scratch)
 {
-    const cv_request *q = &a->m->request;
-    const int64_t g = k / q->kg, at = ((a->n * q->p.k + k) * q->P + row) * q->Q, step = q->p.y_stride[3];
-    float *y = a->run->y + a->n * q->p.y_stride[0] + k * q->p.y_stride[1] + row * q->p.y_stride[2];
-    const float bias = a->run->bias ? a->run->bias[k] : 0.0f;
-    int64_t total = 0, listed = 0;
-    for (int64_t from = 0; from < q->Q; from += COLUMNS) {
-        struct block b = {.columns = q->Q - from < COLUMNS ? q->Q - from : COLUMNS,
-                          .place = (g * q->P + row) * q->Q + from};
-        gather(a, y + from * step, step, at + from, bias, &b);
-        judge(a, &a->stats[k], bias, &b);
-        for (int64_t j = 0; j < b.columns; j++) {
-            if (!b.unsafe[j] || ++total > q->Q / 3)
-                continue; /* a row with so many is lost to the list; the rest of it is still summed */
-            if (list->count == LIST) {
-                flush(a, list);
-                listed = 0;
-            }
-            list->index[list->count++] = at + from + j;
-            listed++;
-        }
-    }
-    if (total > q->Q / 3) {
-        const cv_chain_box box = {a->n, a->n + 1, k, k + 1, row, row + 1, 0, q->Q};
-        cv_chain_box_run(q->machine->cpu.isa, &a->chain_problem, &a->io, &box);
-        list->count -= listed; /* this row's; those flushed before had the same bits */
-    }
+    const cv_match_state *m = b->call->m;
+    const int64_t rows = rows_of(m, CV_MATCH_BAND);
+    b->block = (struct sums *)scratch;
+    b->bound = (double *)(b->block + m->words);
+    float *at = (float *)(b->bound + m->words);
+    for (int i = 0; i <= m->runs; i++, at += m->padded_w)
+        b->top[i] = at;
+    for (int i = 0; i <= m->runs; i++, at += rows * m->padded_w)
+        b->plane[i] = at;
+    b->sum = at;
 }
 
-static void pick_rows(void *user, int64_t task, int thread)
+/* The power of two that brings the image's largest magnitude near 1, so that fourth powers neither overflow nor vanish;
+ * 1 where there is NaN or Inf. */
+static float scale_of(const struct band *b)
 {
-    (void)thread;
-    const struct pick *a = user;
-    const int64_t P = a->m->request.P, chunks = (P + ROWS - 1) / ROWS, k = task / chunks, from = task % chunks * ROWS;
-    struct list list = {.count = 0};
-    for (int64_t row = from; row < from + ROWS && row < P; row++)
-        pick_row(a, k, row, &list);
-    flush(a, &list);
+    const cv_match_state *m = b->call->m;
+    const int64_t count = m->cells_h * m->cells_w, pitch = m->runs + 2;
+    const float *cell = b->call->cells + (b->n * m->request.p.groups + b->g) * count * pitch + m->runs + 1;
+    float top = 0;
+    for (int64_t i = 0; i < count; i++)
+        top = cell[i * pitch] <= top ? top : cell[i * pitch];
+    int exponent = 0;
+    if (!(top < HUGE_VALF) || top == 0)
+        return 1.0f;
+    frexpf(top, &exponent);
+    return ldexpf(1.0f, exponent < -120 ? 120 : -exponent);
 }
 
-void cv_match_select(const cv_match_state *m, const cv_exec *run, const float *w, int64_t n, const float *sums,
-                     const float *energy, const cv_match_maps *maps, const cv_match_w *stats)
+/* Powers of x's rows that the band's windows read, with zeros where they leave the image. */
+static void fill_planes(struct band *b, float scale)
 {
+    const cv_match_state *m = b->call->m;
     const cv_request *q = &m->request;
-    struct pick a = {m, run, q->p, {run->x, w, run->bias, run->y}, n, sums, energy, maps, stats};
-    if (run->weights) { /* w is the packed copy */
-        a.chain_problem.w_stride[3] = 1;
-        a.chain_problem.w_stride[2] = q->p.s;
-        a.chain_problem.w_stride[1] = q->p.r * q->p.s;
-        a.chain_problem.w_stride[0] = q->cg * q->p.r * q->p.s;
-        a.chain_problem.strided = 1;
+    const convoy_problem *p = &q->p;
+    const int64_t rows = rows_of(m, b->p1 - b->p0), piece = q->cg / m->runs;
+    for (int i = 0; i <= m->runs; i++)
+        memset(b->plane[i], 0, sizeof(float) * (size_t)(rows * m->padded_w));
+    for (int64_t c = 0; c < q->cg; c++)
+        for (int64_t i = 0; i < rows; i++) {
+            const int64_t row = b->p0 * p->stride_h - p->pad_t + i, at = i * m->padded_w + p->pad_l;
+            if (row < 0 || row >= p->h)
+                continue;
+            const float *x =
+                b->call->run->x + b->n * p->x_stride[0] + (b->g * q->cg + c) * p->x_stride[1] + row * p->x_stride[2];
+            b->kernels->powers(x, p->x_stride[3], p->w, scale, b->plane[m->runs] + at, b->plane[c / piece] + at);
+        }
+}
+
+/* to[i] = sum over t < taps of from[i + t * dil], a row of `width` each (or a single value); from is spoilt. Sums of 1,
+ * 2, 4, ... taps follow one another in place. */
+static void window_sums(const struct band *b, float *from, float *to, int64_t inputs, int64_t outputs, int64_t taps,
+                        int64_t dil, int64_t width)
+{
+    int64_t done = 0, length = inputs;
+    memset(to, 0, sizeof(float) * (size_t)(outputs * width));
+    for (int64_t some = 1;; some *= 2) { /* from[i] holds `some` taps */
+        if (taps & some) {
+            b->kernels->add(to, to, from + done * dil * width, outputs * width);
+            done += some;
+        }
+        if (done == taps)
+            return;
+        length -= some * dil;
+        b->kernels->add(from, from, from + some * dil * width, length * width);
     }
-    cv_pool_run(q->machine->pool, q->p.k * ((q->P + ROWS - 1) / ROWS), pick_rows, &a);
+}
+
+/* The largest tile around windows that start in rows [i0, i1] and columns [j0, j1] of the image. */
+static double largest_tile(const struct band *b, int64_t i0, int64_t i1, int64_t j0, int64_t j1)
+{
+    const cv_match_state *m = b->call->m;
+    const cv_match_cell *grid = b->call->grid + (b->n * m->request.p.groups + b->g) * m->grid_h * m->grid_w;
+    double most = 0;
+    for (int64_t i = cv_match_cell_of(i0) - m->start_h; i <= cv_match_cell_of(i1) - m->start_h; i++)
+        for (int64_t j = cv_match_cell_of(j0) - m->start_w; j <= cv_match_cell_of(j1) - m->start_w; j++) {
+            const double tile = grid[i * m->grid_w + j].tile;
+            most = tile <= most ? most : tile;
+        }
+    return most;
+}
+
+/* The worst of rows [row, end) of outputs, by blocks of columns. */
+static void fill_blocks(struct band *b, int64_t row, int64_t end, double unscale)
+{
+    const cv_match_state *m = b->call->m;
+    const convoy_problem *p = &m->request.p;
+    const int64_t first = (row - b->p0) * p->stride_h, last = (end - 1 - b->p0) * p->stride_h;
+    const int64_t width = m->padded_w - m->reach_w + 1;
+    for (int i = 0; i <= m->runs; i++) {
+        memset(b->top[i], 0, sizeof(float) * (size_t)width);
+        for (int64_t s = first; s <= last; s++)
+            b->kernels->largest(b->top[i], b->plane[i] + s * m->padded_w, width);
+    }
+    for (int64_t k = 0; k < m->words; k++) {
+        struct sums *a = &b->block[k];
+        const int64_t j0 = k * CV_MATCH_COLUMNS * p->stride_w,
+                      j1 = (least((k + 1) * CV_MATCH_COLUMNS, m->request.Q) - 1) * p->stride_w;
+        float top[CV_MATCH_RUNS + 1] = {0};
+        for (int i = 0; i <= m->runs; i++)
+            for (int64_t j = j0; j <= j1; j++)
+                top[i] = b->top[i][j] <= top[i] ? top[i] : b->top[i][j]; /* keeps NaN */
+        for (int i = 0; i < m->runs; i++)
+            a->root4[i] = sqrt(slack * (double)top[i] + b->rule.floor4) * unscale * unscale;
+        const double mean = (double)top[m->runs] / b->rule.taps * unscale;
+        a->mean2 = slack * mean * mean;
+        a->tile2 = b->rule.floor2 + largest_tile(b, row * p->stride_h - p->pad_t, (end - 1) * p->stride_h - p->pad_t,
+                                                 j0 - p->pad_l, j1 - p->pad_l);
+    }
+}
+
+static int64_t judge_rows(struct band *b, int64_t k, int64_t row, int64_t end)
+{
+    const cv_match_call *call = b->call;
+    const cv_match_state *m = call->m;
+    const cv_request *q = &m->request;
+    const convoy_problem *p = &q->p;
+    int64_t count = 0;
+    for (int64_t i = 0; i < m->words; i++)
+        b->bound[i] = bound_of(&b->rule, &b->block[i], &call->stats[k]);
+    for (; row < end; row++) {
+        const int64_t at = (b->n * p->k + k) * q->P + row;
+        const cv_match_row r = {.y = call->run->y + b->n * p->y_stride[0] + k * p->y_stride[1] + row * p->y_stride[2],
+                                .before = m->runs > 1 ? call->sums + at * q->Q : NULL,
+                                .path = m->runs > 1 ? call->energy + at * q->Q : NULL,
+                                .columns = q->Q,
+                                .step = p->y_stride[3],
+                                .bound = b->bound,
+                                .path_factor = b->rule.path_factor,
+                                .rtol = b->rule.rtol,
+                                .atol = b->rule.atol,
+                                .bias = call->run->bias ? call->run->bias[k] : 0.0f,
+                                .add_bias = call->run->bias != NULL};
+        count += b->kernels->judge(&r, call->mask + at * m->words);
+    }
+    return count;
+}
+
+/* 1 when the cells' sums keep all of the band's outputs. */
+static int cells_cover(const struct band *b)
+{
+    const cv_match_call *call = b->call;
+    const cv_match_state *m = call->m;
+    const cv_request *q = &m->request;
+    const cv_match_cell *grid = call->grid + (b->n * q->p.groups + b->g) * m->grid_h * m->grid_w;
+    if (m->runs > 1)
+        return 0;
+    struct sums x = {{0}, 0, 0};
+    const int64_t first = b->p0 * q->p.stride_h - q->p.pad_t, last = (b->p1 - 1) * q->p.stride_h - q->p.pad_t;
+    for (int64_t i = cv_match_cell_of(first) - m->start_h; i <= cv_match_cell_of(last) - m->start_h; i++)
+        for (int64_t j = 0; j < m->grid_w; j++) {
+            const cv_match_cell *c = &grid[i * m->grid_w + j];
+            x.root4[0] = c->fourth[0] <= x.root4[0] ? x.root4[0] : c->fourth[0];
+            x.mean2 = c->second <= x.mean2 ? x.mean2 : c->second;
+            x.tile2 = c->tile <= x.tile2 ? x.tile2 : c->tile;
+        }
+    x.root4[0] = sqrt(slack * x.root4[0] + b->rule.floor4);
+    x.mean2 = slack * (x.mean2 / b->rule.taps + 0x1p-110); /* a mean is at most the rms */
+    x.tile2 += b->rule.floor2;
+    for (int64_t k = b->g * q->kg; k < (b->g + 1) * q->kg; k++)
+        if (!covers_all(&b->rule, bound_of(&b->rule, &x, &call->stats[k]), call->run->bias ? call->run->bias[k] : 0))
+            return 0;
+    return 1;
+}
+
+static void judge_band(void *user, int64_t task, int thread)
+{
+    const cv_match_call *call = user;
+    const cv_match_state *m = call->m;
+    const cv_request *q = &m->request;
+    const convoy_problem *p = &q->p;
+    const int64_t band = task % m->bands, plane = task / m->bands;
+    const double th = m->inner_needs.tile_h > 0 ? m->inner_needs.tile_h : 8,
+                 tw = m->inner_needs.tile_w > 0 ? m->inner_needs.tile_w : 8;
+    struct band b = {.call = call,
+                     .kernels = cv_match_kernels_of(q->machine->cpu.isa),
+                     .rule = rule_of(q, m->runs, th * tw),
+                     .n = plane / p->groups,
+                     .g = plane % p->groups,
+                     .p0 = band * CV_MATCH_BAND,
+                     .p1 = least((band + 1) * CV_MATCH_BAND, q->P)};
+    call->counts[task] = 0;
+    if (cells_cover(&b))
+        return;
+    place_band(&b, call->scratch + (size_t)thread * m->scratch_bytes);
+    const float scale = scale_of(&b);
+    const int64_t rows = rows_of(m, b.p1 - b.p0), starts = rows - m->reach_h + 1, width = m->padded_w - m->reach_w + 1;
+    fill_planes(&b, scale);
+    for (int i = 0; i <= m->runs; i++) {
+        window_sums(&b, b.plane[i], b.sum, rows, starts, p->r, p->dil_h, m->padded_w);
+        for (int64_t s = 0; s < starts; s++)
+            window_sums(&b, b.sum + s * m->padded_w, b.plane[i] + s * m->padded_w, m->padded_w, width, p->s, p->dil_w,
+                        1);
+    }
+    for (int64_t row = b.p0; row < b.p1; row += CV_MATCH_ROWS) {
+        const int64_t end = least(row + CV_MATCH_ROWS, b.p1);
+        fill_blocks(&b, row, end, 1.0 / (double)scale);
+        for (int64_t k = b.g * q->kg; k < (b.g + 1) * q->kg; k++)
+            call->counts[task] += judge_rows(&b, k, row, end);
+    }
+}
+
+int64_t cv_match_judge(const cv_match_call *call)
+{
+    const cv_match_state *m = call->m;
+    const int64_t tasks = m->request.p.n * m->request.p.groups * m->bands;
+    cv_pool_run(m->request.machine->pool, tasks, judge_band, (void *)call);
+    int64_t count = 0;
+    for (int64_t i = 0; i < tasks; i++)
+        count += call->counts[i];
+    return count;
+}
+
+/* The worst cells' share beyond a window, along one axis. */
+static double overlap(int64_t reach, int64_t size)
+{
+    const int64_t cells = (reach + CV_MATCH_CELL - 2) / CV_MATCH_CELL + 1;
+    return (double)least(cells * CV_MATCH_CELL, size) / (double)least(reach, size);
+}
+
+double cv_match_share(const cv_request *q, int runs, int *by_cells)
+{
+    const convoy_problem *p = &q->p;
+    const int64_t reach_h = (p->r - 1) * p->dil_h + 1, reach_w = (p->s - 1) * p->dil_w + 1;
+    const double side = 2.0 * (double)reach_h + 32, tile = side * side; /* about what engines take */
+    const struct rule r = rule_of(q, runs, tile);
+    const double n = r.taps, around = fmin(2 * side, (double)p->h) * fmin(2 * side, (double)p->w) * (double)q->cg;
+    cv_match_w w = {.norm = 1.1 * sqrt((double)p->r * (double)p->s), .prefix = 0.7 * n * n};
+    struct sums x = {.mean2 = 4.0 / n, .tile2 = around};
+    for (int b = 0; b < runs; b++)
+        x.root4[b] = w.root4[b] = 1.03 * sqrt(3.0 * n / runs);
+    const double path = runs > 1 ? 0.5 * n : 0.0, rms = sqrt(n); /* at an output near zero */
+    const double need = sqrt(bound_of(&r, &x, &w) + r.path_factor * (r.rtol > 0 ? path : n));
+    const double more = overlap(reach_h, p->h) * overlap(reach_w, p->w);
+    const struct sums cells = {.root4 = {x.root4[0] * sqrt(more)}, .mean2 = more, .tile2 = around};
+    *by_cells = covers_all(&r, bound_of(&r, &cells, &w), 0);
+    if (need <= r.atol)
+        return 0;
+    return r.rtol > 0 ? fmin(1.0, 0.8 * (need - r.atol) / r.rtol / rms) : 1.0;
 }
