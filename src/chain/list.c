@@ -27,7 +27,8 @@ enum {
     VECTORS = VL > 1 ? 2 : 8, /* of a group: hides the FMA's latency */
     QUADS = VL == 8 ? 1 : 2,  /* fours of taps at a time */
     MOST = VECTORS * VL,      /* outputs of a group */
-    CHUNK = 512,              /* outputs whose sums wait side by side */
+    CHUNK = 1024,             /* outputs whose sums wait side by side while x passes by once */
+    GROUPS = 256,             /* of a chunk, at most */
     BLOCK = 256,              /* taps of a block of channels, about */
     SEGMENT = 64              /* taps of a copied row */
 };
@@ -211,43 +212,46 @@ static void run_chunk(const struct steps *t, const struct group *group, int grou
             *chain[i].y = biased ? acc[i] + group[g].bias : acc[i];
 }
 
+/* Outputs index[i..end) of one image and channel become chain[i..end) and groups: whole windows first, then cut ones.
+ */
+static int make_groups(const convoy_problem *p, int64_t Q, int64_t PQ, const cv_chain_io *io, const int64_t *index,
+                       int i, int end, struct chain *chain, struct group *group)
+{
+    const int columns = p->dil_w * p->x_stride[3] == 1 && p->s >= 4; /* vf_columns may read the windows themselves */
+    const int64_t plane = index[i] / PQ, n = plane / p->k, k = plane % p->k;
+    int low = i, next = end, groups = 0;
+    for (int j = i; j < end; j++) {
+        const int64_t at = index[j] % PQ;
+        const struct chain a = place(p, io, n, k, at / Q, at % Q);
+        const int whole = columns && a.r0 == 0 && a.r1 == p->r && a.s0 == 0 && a.s1 == p->s;
+        chain[whole ? low++ : --next] = a;
+    }
+    for (int a = i, some; a < end; a += some) {
+        const int inside = a < low, left = (inside ? low : end) - a;
+        some = left < MOST ? left : MOST;
+        group[groups++] = (struct group){a, some, inside, io->w + k * p->w_stride[0], io->bias ? io->bias[k] : 0.0f};
+    }
+    return groups;
+}
+
 void CV_ISA_NAME(cv_chain_list)(const convoy_problem *p, int64_t Q, int64_t PQ, const cv_chain_io *io, int64_t count,
                                 const int64_t *index)
 {
     const struct steps t = {
         p->c / p->groups,          p->r,           p->s,           p->x_stride[1], p->dil_h * p->x_stride[2],
         p->dil_w * p->x_stride[3], p->w_stride[1], p->w_stride[2], p->w_stride[3]};
-    const int columns = t.x_s == 1 && t.s >= 4; /* vf_columns may read the windows themselves */
     struct chain chain[CHUNK];
-    struct group group[CHUNK];
-    for (int64_t from = 0, to; from < count; from = to) {
-        int groups = 0;
-        to = count - from < CHUNK ? count : from + CHUNK;
-        for (int64_t i = from, end; i < to;
-             i = end) { /* an image and channel at a time: whole windows, then cut ones */
-            const int64_t plane = index[i] / PQ, n = plane / p->k, k = plane % p->k;
-            int low = (int)(i - from), high, next;
-            for (end = i; end < to && index[end] / PQ == plane; end++)
+    struct group group[GROUPS];
+    while (count > 0) {
+        const int most = count < CHUNK ? (int)count : CHUNK;
+        int groups = 0, i = 0, end;
+        for (; i < most && groups + (most - i) / MOST + 2 <= GROUPS; i = end) { /* an image and channel at a time */
+            for (end = i + 1; end < most && index[end] / PQ == index[i] / PQ; end++)
                 ;
-            high = (int)(end - from);
-            next = high;
-            for (int64_t j = i; j < end; j++) {
-                const int64_t at = index[j] % PQ;
-                const struct chain a = place(p, io, n, k, at / Q, at % Q);
-                const int whole = columns && a.r0 == 0 && a.r1 == p->r && a.s0 == 0 && a.s1 == p->s;
-                chain[whole ? low++ : --next] = a;
-            }
-            for (int a = (int)(i - from), inside = 1; a < high;) {
-                const int stop = inside ? low : high, some = stop - a < MOST ? stop - a : MOST;
-                if (some == 0) {
-                    inside = 0;
-                    continue;
-                }
-                group[groups++] =
-                    (struct group){a, some, inside, io->w + k * p->w_stride[0], io->bias ? io->bias[k] : 0};
-                a += some;
-            }
+            groups += make_groups(p, Q, PQ, io, index, i, end, chain, group + groups);
         }
         run_chunk(&t, group, groups, chain, io->bias != NULL);
+        index += i;
+        count -= i;
     }
 }

@@ -4,7 +4,7 @@
 #include "chain/chain.h"
 #include "match.h"
 
-enum { CHANNELS = 8, BANDS = 4, LIST = 1024 };
+enum { CHANNELS = 16, BANDS = 4, LIST = 1024 };
 
 struct work {
     const cv_match_call *call;
