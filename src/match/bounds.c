@@ -40,7 +40,7 @@ static void channel_stats(void *user, int64_t k, int thread)
             }
         }
         a.root4[c / piece] += fourth;
-        a.norm = square > a.norm || square != square ? square : a.norm;
+        a.norm = a.norm != a.norm || square <= a.norm ? a.norm : square; /* NaN, once met, for good */
     }
     for (int b = 0; b < job->m->runs; b++)
         a.root4[b] = sqrt(a.root4[b]);
@@ -84,7 +84,7 @@ static void fill_cells(void *user, int64_t task, int thread)
         float second = 0, most = 0;
         for (int64_t i = j * CV_MATCH_CELL; i < (j + 1) * CV_MATCH_CELL; i++) {
             second += s2[i];
-            most = top[i] <= most ? most : top[i]; /* keeps NaN */
+            most = most != most || top[i] <= most ? most : top[i]; /* NaN, once met, for good */
         }
         cell[j * (m->runs + 2) + m->runs] = second;
         cell[j * (m->runs + 2) + m->runs + 1] = most;

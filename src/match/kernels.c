@@ -59,7 +59,7 @@ static void largest(float *to, const float *a, int64_t count)
     for (; j + VL <= count; j += VL)
         vf_store(to + j, vf_maxmag(vf_load(to + j), vf_load(a + j)));
     for (; j < count; j++)
-        to[j] = fabsf(a[j]) <= to[j] ? to[j] : fabsf(a[j]);
+        to[j] = to[j] != to[j] || fabsf(a[j]) <= to[j] ? to[j] : fabsf(a[j]);
 }
 
 static void fold(float *restrict sums, float *restrict energy, const float *restrict y, int64_t step, int64_t count,

@@ -51,14 +51,18 @@ static int lay_out(cv_match_state *m, const cv_request *q, int runs)
     const convoy_problem *p = &q->p;
     const size_t outputs = (size_t)(p->n * p->k * q->P * q->Q), planes = (size_t)(p->n * p->groups);
     size_t at = 0;
-    if (8.0 * ((double)(rows + tile_rows) * (double)q->Q + 2.0 * (double)p->w) > (double)q->workspace_limit)
-        return 0; /* before a product overflows */
     memset(m, 0, sizeof *m);
     m->request = *q;
     m->runs = runs;
     m->reach_h = (p->r - 1) * p->dil_h + 1;
     m->reach_w = (p->s - 1) * p->dil_w + 1;
     m->padded_w = p->w + p->pad_l + p->pad_r;
+    const double rows = (double)cv_match_rows(m, CV_MATCH_BAND), width = (double)m->padded_w,
+                 height = (double)(p->h + p->pad_t + p->pad_b), cell = CV_MATCH_CELL;
+    if (4.0 * (runs + 2) * rows * width +
+            (double)sizeof(cv_match_cell) * (double)planes * (height / cell) * width / cell >
+        (double)q->workspace_limit)
+        return 0; /* before a product overflows */
     m->bands = (q->P + CV_MATCH_BAND - 1) / CV_MATCH_BAND;
     m->words = (q->Q + CV_MATCH_COLUMNS - 1) / CV_MATCH_COLUMNS;
     lay_axis(p->h, q->P, p->stride_h, p->pad_t, &m->cells_h, &m->start_h, &m->grid_h);
@@ -85,81 +89,6 @@ static int divisible(const cv_request *q)
     return q->p.groups == 1 && q->cg % CV_MATCH_RUNS == 0 && q->cg * q->p.r * q->p.s >= long_chain;
 }
 
-/* Who recomputes everything, when there is too much for a list: the exact engine that is predicted quickest. It runs
- * when nothing else is left in the workspace, and reads w, or the packed copy of prepared weights. */
-struct exact {
-    const cv_engine *engine;
-    cv_request request;
-    cv_candidate candidate;
-    double seconds;
-    size_t workspace_bytes;
-};
-
-static void find_exact(const cv_request *q, struct exact *best)
-{
-    char reason[CV_REASON_BYTES];
-    memset(best, 0, sizeof *best);
-    best->seconds = HUGE_VAL;
-    best->request = *q;
-    best->request.math = CONVOY_MATH_EXACT;
-    best->request.rtol = best->request.atol = 0;
-    best->request.prepared = 0;
-    if (q->prepared)
-        cv_match_packed_w(q, &best->request.p);
-    for (const cv_engine *const *e = cv_engines; *e; e++) {
-        cv_candidate list[8];
-        const unsigned wanted = CV_KEEPS_EXACT, unwanted = CV_BY_NAME_ONLY | CV_IS_VENDOR | CV_PACKED_ONLY;
-        if ((*e)->device != q->machine->device || ((*e)->traits & (wanted | unwanted)) != wanted ||
-            (*e)->refuse(&best->request, reason))
-            continue;
-        const int count = (*e)->candidates(&best->request, list, 8);
-        for (int i = 0; i < count; i++) {
-            size_t bytes;
-            const double seconds = (*e)->estimate(&best->request, &list[i], &bytes);
-            if (bytes <= q->workspace_limit && seconds < best->seconds) {
-                best->engine = *e;
-                best->candidate = list[i];
-                best->seconds = seconds;
-                best->workspace_bytes = bytes;
-            }
-        }
-    }
-}
-
-/* Multiply-adds a second of the list kernel over those of the machine, as measured on two Zen 4 cores: whole windows,
- * and windows that padding cuts. */
-static double list_rate(const cv_request *q)
-{
-    const convoy_problem *p = &q->p;
-    const double whole = 0.20, cut = 0.055;
-    const double h = (double)(q->P - (p->pad_t + p->pad_b) / p->stride_h) / (double)q->P,
-                 w = (double)(q->Q - (p->pad_l + p->pad_r) / p->stride_w) / (double)q->Q;
-    const double inside = p->s < 4 || p->dil_w > 1 ? 0 : fmax(h, 0) * fmax(w, 0);
-    return 1.0 / (inside / whole + (1.0 - inside) / cut);
-}
-
-/* What comes on top of the transform's runs, on all threads: the cells' pass over x; windows, judging and folding where
- * cells do not suffice; and the chains of the share that normal data leave, or everything again. Seconds a value on one
- * Zen 4 core. */
-static double extra_seconds(const cv_request *q, int runs, const struct exact *exact)
-{
-    const convoy_problem *p = &q->p;
-    const double x = (double)p->n * (double)p->c * (double)p->h * (double)p->w, threads = q->machine->threads,
-                 w = (double)p->k * (double)q->cg * (double)p->r * (double)p->s,
-                 maps = (double)p->n * (double)p->groups * (double)q->P *
-                        (double)((p->w + p->pad_l + p->pad_r) * p->stride_h),
-                 y = (double)p->n * (double)p->k * (double)q->P * (double)q->Q;
-    const double halo = 1.0 + (double)((p->r - 1) * p->dil_h) / (double)(CV_MATCH_BAND * p->stride_h);
-    int by_cells;
-    const double share = cv_match_share(q, runs, &by_cells), flop = convoy_problem_flop(p);
-    const double chains = fmin(share * flop / (list_rate(q) * q->machine->flop_per_s), exact->seconds);
-    double seconds = x * 0.15e-9 + w * 1.3e-9;
-    if (!by_cells)
-        seconds += x * halo * 0.3e-9 + maps * (runs + 1) * (1.0 + log2((double)(p->r * p->s))) * 0.1e-9 +
-                   y * (runs > 1 ? 1.5e-9 + runs * 1e-9 : 0.8e-9);
-    return 4e-6 + seconds / threads + chains;
-}
-
 struct shape {
     int runs; /* 0: nothing fits */
     double seconds;
@@ -168,7 +97,7 @@ struct shape {
 
 /* The quickest division that the engine accepts and for which the candidate fits the limit. Fills m. */
 static struct shape choose_runs(cv_match_state *m, const cv_request *q, const cv_engine *e,
-                                const cv_candidate *candidate, const struct exact *exact)
+                                const cv_candidate *candidate, const cv_match_exact *exact)
 {
     char reason[CV_REASON_BYTES];
     struct shape best = {0, HUGE_VAL, 0};
@@ -176,7 +105,8 @@ static struct shape choose_runs(cv_match_state *m, const cv_request *q, const cv
         size_t inner;
         if (!lay_out(m, q, runs) || e->refuse(&m->inner_request, reason))
             continue;
-        const double seconds = runs * e->estimate(&m->inner_request, candidate, &inner) + extra_seconds(q, runs, exact);
+        const double seconds =
+            runs * e->estimate(&m->inner_request, candidate, &inner) + cv_match_extra_seconds(q, runs, exact->seconds);
         if (inner <= m->inner_request.workspace_limit && seconds < best.seconds)
             best = (struct shape){runs, seconds, inner};
     }
@@ -215,14 +145,14 @@ static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 static double estimate(const cv_request *q, const cv_engine *e, const cv_candidate *candidate, size_t *workspace_bytes)
 {
     cv_match_state m;
-    struct exact exact;
-    find_exact(q, &exact);
+    cv_match_exact exact;
+    cv_match_find_exact(q, &exact);
     const struct shape shape = choose_runs(&m, q, e, candidate, &exact);
     *workspace_bytes = shape.runs ? larger(m.inner_at + up64(shape.inner_bytes), exact.workspace_bytes) : SIZE_MAX;
     return shape.seconds;
 }
 
-static convoy_status create_engines(cv_match_state *m, const cv_candidate *candidate, const struct exact *exact,
+static convoy_status create_engines(cv_match_state *m, const cv_candidate *candidate, const cv_match_exact *exact,
                                     cv_needs *needs)
 {
     const cv_request *q = &m->request;
@@ -236,7 +166,7 @@ static convoy_status create_engines(cv_match_state *m, const cv_candidate *candi
     if (status != CONVOY_OK)
         return status;
     m->exact = exact->engine;
-    m->most = m->exact ? exact->seconds * list_rate(q) * q->machine->flop_per_s /
+    m->most = m->exact ? exact->seconds * cv_match_list_rate(q, 1.0) * q->machine->flop_per_s /
                              (2.0 * (double)q->cg * (double)q->p.r * (double)q->p.s)
                        : HUGE_VAL;
     m->workspace_bytes = m->inner_at + up64(m->inner_needs.workspace_bytes);
@@ -247,12 +177,12 @@ static convoy_status create_engines(cv_match_state *m, const cv_candidate *candi
 static convoy_status create(const cv_request *q, const cv_engine *e, const cv_candidate *candidate, void **state,
                             cv_needs *needs)
 {
-    struct exact exact;
+    cv_match_exact exact;
     *state = NULL;
     cv_match_state *m = cv_alloc(&q->machine->memory, sizeof *m);
     if (!m)
         return cv_fail(CONVOY_OUT_OF_MEMORY, "out of memory: a plan of the match contract");
-    find_exact(q, &exact);
+    cv_match_find_exact(q, &exact);
     convoy_status status =
         choose_runs(m, q, e, candidate, &exact).runs
             ? CONVOY_OK

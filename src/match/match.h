@@ -100,9 +100,25 @@ int64_t cv_match_judge(const cv_match_call *call);
 /* Recomputes the marked outputs. */
 void cv_match_chains(const cv_match_call *call);
 
-/* What to expect when x and w are normal(0,1): the share of unsafe outputs, and whether the cells' sums keep them all.
+/* Who recomputes everything, when there is too much for a list: the exact engine that is predicted quickest. It runs
+ * when nothing else is left in the workspace, and reads w, or the packed copy of prepared weights. */
+typedef struct cv_match_exact {
+    const cv_engine *engine;
+    cv_request request;
+    cv_candidate candidate;
+    double seconds;
+    size_t workspace_bytes;
+} cv_match_exact;
+
+void cv_match_find_exact(const cv_request *request, cv_match_exact *best);
+
+/* The list kernel's multiply-adds a second over the machine's, for this problem's windows and a share of its outputs.
  */
-double cv_match_share(const cv_request *request, int runs, int *by_cells);
+double cv_match_list_rate(const cv_request *request, double share);
+
+/* What comes on top of the transform's runs, in seconds, when x and w are normal(0,1); exact_seconds for all outputs.
+ */
+double cv_match_extra_seconds(const cv_request *request, int runs, double exact_seconds);
 
 /* Strides of the copy of w that prepared weights keep. */
 static inline void cv_match_packed_w(const cv_request *q, convoy_problem *p)
@@ -117,6 +133,13 @@ static inline void cv_match_packed_w(const cv_request *q, convoy_problem *p)
 static inline int64_t cv_match_cell_of(int64_t i) /* which may be negative */
 {
     return i >= 0 ? i / CV_MATCH_CELL : -((CV_MATCH_CELL - 1 - i) / CV_MATCH_CELL);
+}
+
+/* Rows of x under so many rows of outputs, at most those of a band. */
+static inline int64_t cv_match_rows(const cv_match_state *m, int64_t outputs)
+{
+    const int64_t most = outputs < m->request.P ? outputs : m->request.P;
+    return (most - 1) * m->request.p.stride_h + m->reach_h;
 }
 
 /* Bytes of scratch that judging wants, a thread. */

@@ -1,17 +1,14 @@
 /* Which outputs the tolerance covers. A task is a band of output rows of one image and group, all of its channels. See
  * match.h for the bound. */
-#include "chain/taps.h"
 #include "kernels.h"
 #include "match.h"
+#include "rule.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Checked by tests/conv/test_match.c: how many sigmas of the chain's error, how far the path may wander beyond its
- * variance, and how many u of the rms output of a tile the transform may be off by. */
-static const double factor_one_run = 12.0, factor_more_runs = 8.0, spread = 2.0, transform_factor = 64.0;
-static const double unit = 0x1p-24;
-static const double slack = 1.001; /* for sums in binary32 */
+/* The larger; NaN, once met, for good. */
+static double worse(double a, double b) { return a != a || b <= a ? a : b; }
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -38,54 +35,6 @@ void cv_match_fold(const cv_match_call *call, int first)
     cv_pool_run(q->machine->pool, q->p.n * q->p.k * q->P, fold_row, &f);
 }
 
-/* What the bounds are made of, for one window or the worst of some. */
-struct sums {
-    double root4[CV_MATCH_RUNS]; /* sqrt(sum of x^4) of each piece */
-    double mean2;                /* square of x's mean over the window */
-    double tile2;                /* sum of x^2 over every tile that may hold the output */
-};
-
-/* The numbers of one plan and tolerance. */
-struct rule {
-    int runs;
-    double square, steps, taps, transform, rtol, atol, path_factor;
-    double floor4, floor2; /* what sums of powers below 2^-126 may have lost */
-};
-
-static struct rule rule_of(const cv_request *q, int runs, double tile)
-{
-    const double factor = (runs > 1 ? factor_more_runs : factor_one_run) * unit;
-    struct rule r = {.runs = runs, .square = 0.18 * factor * factor};
-    r.taps = (double)q->cg * (double)q->p.r * (double)q->p.s;
-    r.steps = r.taps / runs;
-    r.transform = transform_factor * transform_factor * unit * unit / tile;
-    r.rtol = q->rtol / (1.0 + q->rtol);
-    r.atol = q->atol / (1.0 + q->rtol);
-    r.path_factor = r.square * r.steps;
-    r.floor4 = r.taps * 0x1p-110;
-    r.floor2 = 4.0 * tile * (double)q->cg * 0x1p-110;
-    return r;
-}
-
-/* Square of what may separate the two results, but for the known path's share. Sums that may overflow in binary32 are
- * never safe. */
-static double bound_of(const struct rule *r, const struct sums *x, const cv_match_w *w)
-{
-    double bridge = 0;
-    for (int b = 0; b < r->runs; b++)
-        bridge += x->root4[b] * w->root4[b];
-    const double bound = r->square * (r->steps * spread / 6.0 * bridge + 2.0 * x->mean2 * w->prefix) +
-                         r->transform * x->tile2 * w->norm * w->norm;
-    return bound < 1e50 ? bound : HUGE_VAL;
-}
-
-/* 1 when every y is safe under this bound: room grows at least as fast with |y| as what the path adds. */
-static int covers_all(const struct rule *r, double bound, double bias)
-{
-    const double slope = sqrt(r->path_factor / 3.0), rest = r->atol - (2.0 * unit + slope) * fabs(bias);
-    return r->runs == 1 && r->rtol >= slope + 4.0 * unit && rest >= 0 && bound <= rest * rest;
-}
-
 /* One thread's place for a band: sums over rows and columns of windows, and blocks of them. */
 struct band {
     const cv_match_call *call;
@@ -99,15 +48,10 @@ struct band {
     double *bound;
 };
 
-static int64_t rows_of(const cv_match_state *m, int64_t outputs)
-{
-    return (outputs - 1) * m->request.p.stride_h + m->reach_h;
-}
-
 size_t cv_match_scratch(const cv_match_state *m)
 {
-    const size_t starts = (size_t)(rows_of(m, CV_MATCH_BAND) - m->reach_h + 1), pitch = (size_t)m->padded_w;
-    const size_t planes = ((size_t)(m->runs + 1) * ((size_t)rows_of(m, CV_MATCH_BAND) + 1) + starts) * pitch;
+    const size_t starts = (size_t)(cv_match_rows(m, CV_MATCH_BAND) - m->reach_h + 1), pitch = (size_t)m->padded_w;
+    const size_t planes = ((size_t)(m->runs + 1) * ((size_t)cv_match_rows(m, CV_MATCH_BAND) + 1) + starts) * pitch;
     const size_t blocks = (size_t)m->words * (sizeof(struct sums) + sizeof(double));
     const size_t cells = 3 * sizeof(float) * CV_MATCH_CELL * (size_t)m->cells_w,
                  grid = sizeof(double) * (size_t)(m->cells_h * m->grid_w);
@@ -118,7 +62,7 @@ size_t cv_match_scratch(const cv_match_state *m)
 static void place_band(struct band *b, char *scratch)
 {
     const cv_match_state *m = b->call->m;
-    const int64_t rows = rows_of(m, CV_MATCH_BAND);
+    const int64_t rows = cv_match_rows(m, CV_MATCH_BAND);
     b->block = (struct sums *)scratch;
     b->bound = (double *)(b->block + m->words);
     float *at = (float *)(b->bound + m->words);
@@ -138,7 +82,7 @@ static float scale_of(const struct band *b)
     const float *cell = b->call->cells + (b->n * m->request.p.groups + b->g) * count * pitch + m->runs + 1;
     float top = 0;
     for (int64_t i = 0; i < count; i++)
-        top = cell[i * pitch] <= top ? top : cell[i * pitch];
+        top = (float)worse(top, cell[i * pitch]);
     int exponent = 0;
     if (!(top < HUGE_VALF) || top == 0)
         return 1.0f;
@@ -152,7 +96,7 @@ static void fill_planes(struct band *b, float scale)
     const cv_match_state *m = b->call->m;
     const cv_request *q = &m->request;
     const convoy_problem *p = &q->p;
-    const int64_t rows = rows_of(m, b->p1 - b->p0), piece = q->cg / m->runs;
+    const int64_t rows = cv_match_rows(m, b->p1 - b->p0), piece = q->cg / m->runs;
     for (int i = 0; i <= m->runs; i++)
         memset(b->plane[i], 0, sizeof(float) * (size_t)(rows * m->padded_w));
     for (int64_t c = 0; c < q->cg; c++)
@@ -193,8 +137,7 @@ static double largest_tile(const struct band *b, int64_t i0, int64_t i1, int64_t
     double most = 0;
     for (int64_t i = cv_match_cell_of(i0) - m->start_h; i <= cv_match_cell_of(i1) - m->start_h; i++)
         for (int64_t j = cv_match_cell_of(j0) - m->start_w; j <= cv_match_cell_of(j1) - m->start_w; j++) {
-            const double tile = grid[i * m->grid_w + j].tile;
-            most = tile <= most ? most : tile;
+            most = worse(most, grid[i * m->grid_w + j].tile);
         }
     return most;
 }
@@ -218,7 +161,7 @@ static void fill_blocks(struct band *b, int64_t row, int64_t end, double unscale
         float top[CV_MATCH_RUNS + 1] = {0};
         for (int i = 0; i <= m->runs; i++)
             for (int64_t j = j0; j <= j1; j++)
-                top[i] = b->top[i][j] <= top[i] ? top[i] : b->top[i][j]; /* keeps NaN */
+                top[i] = (float)worse(top[i], b->top[i][j]);
         for (int i = 0; i < m->runs; i++)
             a->root4[i] = sqrt(slack * (double)top[i] + b->rule.floor4) * unscale * unscale;
         const double mean = (double)top[m->runs] / b->rule.taps * unscale;
@@ -269,9 +212,9 @@ static int cells_cover(const struct band *b)
     for (int64_t i = cv_match_cell_of(first) - m->start_h; i <= cv_match_cell_of(last) - m->start_h; i++)
         for (int64_t j = 0; j < m->grid_w; j++) {
             const cv_match_cell *c = &grid[i * m->grid_w + j];
-            x.root4[0] = c->fourth[0] <= x.root4[0] ? x.root4[0] : c->fourth[0];
-            x.mean2 = c->second <= x.mean2 ? x.mean2 : c->second;
-            x.tile2 = c->tile <= x.tile2 ? x.tile2 : c->tile;
+            x.root4[0] = worse(x.root4[0], c->fourth[0]);
+            x.mean2 = worse(x.mean2, c->second);
+            x.tile2 = worse(x.tile2, c->tile);
         }
     x.root4[0] = sqrt(slack * x.root4[0] + b->rule.floor4);
     x.mean2 = slack * (x.mean2 / b->rule.taps + 0x1p-110); /* a mean is at most the rms */
@@ -303,7 +246,8 @@ static void judge_band(void *user, int64_t task, int thread)
         return;
     place_band(&b, call->scratch + (size_t)thread * m->scratch_bytes);
     const float scale = scale_of(&b);
-    const int64_t rows = rows_of(m, b.p1 - b.p0), starts = rows - m->reach_h + 1, width = m->padded_w - m->reach_w + 1;
+    const int64_t rows = cv_match_rows(m, b.p1 - b.p0), starts = rows - m->reach_h + 1,
+                  width = m->padded_w - m->reach_w + 1;
     fill_planes(&b, scale);
     for (int i = 0; i <= m->runs; i++) {
         window_sums(&b, b.plane[i], b.sum, rows, starts, p->r, p->dil_h, m->padded_w);
@@ -328,32 +272,4 @@ int64_t cv_match_judge(const cv_match_call *call)
     for (int64_t i = 0; i < tasks; i++)
         count += call->counts[i];
     return count;
-}
-
-/* The worst cells' share beyond a window, along one axis. */
-static double overlap(int64_t reach, int64_t size)
-{
-    const int64_t cells = (reach + CV_MATCH_CELL - 2) / CV_MATCH_CELL + 1;
-    return (double)least(cells * CV_MATCH_CELL, size) / (double)least(reach, size);
-}
-
-double cv_match_share(const cv_request *q, int runs, int *by_cells)
-{
-    const convoy_problem *p = &q->p;
-    const int64_t reach_h = (p->r - 1) * p->dil_h + 1, reach_w = (p->s - 1) * p->dil_w + 1;
-    const double side = 2.0 * (double)reach_h + 32, tile = side * side; /* about what engines take */
-    const struct rule r = rule_of(q, runs, tile);
-    const double n = r.taps, around = fmin(2 * side, (double)p->h) * fmin(2 * side, (double)p->w) * (double)q->cg;
-    cv_match_w w = {.norm = 1.1 * sqrt((double)p->r * (double)p->s), .prefix = 0.7 * n * n};
-    struct sums x = {.mean2 = 4.0 / n, .tile2 = around};
-    for (int b = 0; b < runs; b++)
-        x.root4[b] = w.root4[b] = 1.03 * sqrt(3.0 * n / runs);
-    const double path = runs > 1 ? 0.5 * n : 0.0, rms = sqrt(n); /* at an output near zero */
-    const double need = sqrt(bound_of(&r, &x, &w) + r.path_factor * (r.rtol > 0 ? path : n));
-    const double more = overlap(reach_h, p->h) * overlap(reach_w, p->w);
-    const struct sums cells = {.root4 = {x.root4[0] * sqrt(more)}, .mean2 = more, .tile2 = around};
-    *by_cells = covers_all(&r, bound_of(&r, &cells, &w), 0);
-    if (need <= r.atol)
-        return 0;
-    return r.rtol > 0 ? fmin(1.0, 0.8 * (need - r.atol) / r.rtol / rms) : 1.0;
 }

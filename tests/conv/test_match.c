@@ -81,9 +81,12 @@ static void fill(test_case *c, enum kind kind, uint64_t seed)
     }
 }
 
-static const char *const problems[] = {"n1c16h60k8r9",           "n1c64h70k4r16",
-                                       "n2c4h50w61k6r7_pad3_g2", "n1c8h96k8r31_padsame_gc",
-                                       "n1c1h120k2r25_padsame",  "n1c12h40k6r5_st2_pad2"};
+static const char *const problems[] = {
+    "n1c16h60k8r9",          "n1c64h70k4r16",         "n2c4h50w61k6r7_pad3_g2",   "n1c8h96k8r31_padsame_gc",
+    "n1c1h120k2r25_padsame", "n1c12h40k6r5_st2_pad2", "n2c4h60w90k4r7_pad4_dil2", "n1c1h150w170k1r31"};
+
+/* Tight, so that a bound that is too small shows; and as users ask, where most outputs are kept by the first look. */
+static const double tolerances[] = {1e-5, 1e-3};
 
 static void every_output_is_within_the_tolerance(void **state)
 {
@@ -98,15 +101,17 @@ static void every_output_is_within_the_tolerance(void **state)
             if (i % 2)
                 case_add_bias(&c);
             float *exact = exact_of(context, &c);
-            for (int pass = 0; engine && pass < 3; pass++) { /* the transform alone; fresh; prepared */
+            /* the transform alone; fresh; prepared; fresh with the other tolerance */
+            for (int pass = 0; engine && pass < 4; pass++) {
+                const double tolerance = tolerances[pass == 3];
                 convoy_plan_options o = {.math = pass ? CONVOY_MATH_MATCH : CONVOY_MATH_FP32,
                                          .bias = c.bias != NULL,
                                          .engine = engine,
                                          .prepared = pass == 2};
-                o.rtol = o.atol = pass ? 1e-5 : 0;
+                o.rtol = o.atol = pass ? tolerance : 0;
                 convoy_plan_info info;
                 assert_int_equal(case_run(context, &c, &o, &info), CONVOY_OK);
-                const int64_t bad = misses(&c, exact, 1e-5, 1e-5);
+                const int64_t bad = misses(&c, exact, tolerance, tolerance);
                 if (pass == 0) {
                     alone += bad;
                 } else {
@@ -140,6 +145,36 @@ static void long_chains_are_followed_along_their_path(void **state)
         const convoy_plan_options o = {.math = CONVOY_MATH_MATCH, .rtol = 1e-3, .atol = 1e-4, .engine = engine};
         assert_int_equal(case_run(context, &c, &o, NULL), CONVOY_OK);
         assert_int_equal(misses(&c, exact, 1e-3, 1e-4), 0);
+        free(exact);
+    }
+    case_free(&c);
+    convoy_context_destroy(context);
+    if (!engine)
+        skip();
+}
+
+/* Fourth powers of x must neither overflow nor vanish: data far from 1, with a tolerance as far. */
+static void the_promise_holds_at_any_scale(void **state)
+{
+    (void)state;
+    static const int powers[] = {-100, -60, -40, 40, 58};
+    convoy_context *context = context_make(0, NULL);
+    test_case c = case_of("n1c4h70k4r13_pad5");
+    const convoy_problem *p = &c.p;
+    const char *engine = getenv("CONVOY_TEST_DEVICE") ? NULL : transform(context, &c); /* the CPU's bounds */
+    for (size_t i = 0; engine && i < sizeof powers / sizeof *powers; i++) {
+        case_fill_normal(&c, 40 + i);
+        for (int64_t ch = 0; ch < p->c; ch++)
+            for (int64_t row = 0; row < p->h; row++)
+                for (int64_t col = 0; col < p->w; col++) /* its left half fainter by far */
+                    *x_at(&c, 0, ch, row, col) = ldexpf(*x_at(&c, 0, ch, row, col), powers[i] - (col < 35 ? 20 : 0));
+        float *exact = exact_of(context, &c);
+        for (int far = 0; far < 2; far++) {
+            const double atol = ldexp(1e-5, powers[i] - (far ? 20 : 0));
+            const convoy_plan_options o = {.math = CONVOY_MATH_MATCH, .rtol = 1e-5, .atol = atol, .engine = engine};
+            assert_int_equal(case_run(context, &c, &o, NULL), CONVOY_OK);
+            assert_int_equal(misses(&c, exact, 1e-5, atol), 0);
+        }
         free(exact);
     }
     case_free(&c);
@@ -190,6 +225,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_output_is_within_the_tolerance),
         cmocka_unit_test(long_chains_are_followed_along_their_path),
+        cmocka_unit_test(the_promise_holds_at_any_scale),
         cmocka_unit_test(a_tight_tolerance_gives_the_exact_bits),
         cmocka_unit_test(without_a_named_engine_some_plan_keeps_the_promise),
     };
