@@ -78,6 +78,6 @@ void cv_match_chains(const cv_match_call *call)
                      (q->kg + CHANNELS - 1) / CHANNELS,
                      (m->bands + BANDS - 1) / BANDS};
     if (run->weights)
-        cv_match_packed_w(q, &a.problem);
+        cv_packed_weights(&q->p, a.problem.w_stride);
     cv_pool_run(q->machine->pool, q->p.n * q->p.groups * a.spans * a.sets, run_task, &a);
 }

@@ -81,8 +81,10 @@ void cv_match_find_exact(const cv_request *q, cv_match_exact *best)
     best->request.math = CONVOY_MATH_EXACT;
     best->request.rtol = best->request.atol = 0;
     best->request.prepared = 0;
-    if (q->prepared)
-        cv_match_packed_w(q, &best->request.p);
+    if (q->prepared) {
+        cv_packed_weights(&q->p, best->request.p.w_stride);
+        best->request.p.strided = 1;
+    }
     for (const cv_engine *const *e = cv_engines; *e; e++) {
         cv_candidate list[8];
         const unsigned wanted = CV_KEEPS_EXACT, unwanted = CV_BY_NAME_ONLY | CV_IS_VENDOR | CV_PACKED_ONLY;

@@ -120,16 +120,6 @@ double cv_match_list_rate(const cv_request *request, double share);
  */
 double cv_match_extra_seconds(const cv_request *request, int runs, double exact_seconds);
 
-/* Strides of the copy of w that prepared weights keep. */
-static inline void cv_match_packed_w(const cv_request *q, convoy_problem *p)
-{
-    p->w_stride[3] = 1;
-    p->w_stride[2] = p->s;
-    p->w_stride[1] = p->r * p->s;
-    p->w_stride[0] = q->cg * p->r * p->s;
-    p->strided = 1;
-}
-
 static inline int64_t cv_match_cell_of(int64_t i) /* which may be negative */
 {
     return i >= 0 ? i / CV_MATCH_CELL : -((CV_MATCH_CELL - 1 - i) / CV_MATCH_CELL);
