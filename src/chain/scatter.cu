@@ -27,23 +27,23 @@ int size_up(cv_scatter *a, const cv_chain_gpu *gpu)
     const double plane = (double)a->rows * (a->cols + 32), taps = (double)a->kb * a->r * a->s;
     if (plane + taps > 1e6)
         return 0;
-    a->pitch = up_to(a->cols, a->s % 32, 32);
-    a->plane = up_to(a->rows * a->pitch, a->r * a->s % 32, 32);
-    const int slots = CV_SCATTER_CAP + a->kb * 32;
-    const int room = (int)(gpu->shared_bytes / 4) - CV_SCATTER_LEAD - a->kb * 32 - slots - 1024;
+    a->pitch = (a->cols + 3) & ~3;
+    a->plane = a->rows * (a->pitch + 4 * (a->pitches - 1));
+    const int list = a->kb * 64 + CV_SCATTER_CAP; /* two words a key, one an output */
+    const int room = (int)(gpu->shared_bytes / 4) - list - 1280;
     for (a->cc = 1024 / (a->r * a->s); a->cc >= 0; --a->cc) {
         if (a->cc < 1)
             a->cc = 1;
         if (a->cc > a->cg)
             a->cc = a->cg;
-        a->wp = (a->cc * a->r * a->s + 3) & ~3;
+        a->wp = up_to(a->cc * a->r * a->s, 4, 32); /* channels lie in different banks */
         a->stage = (a->cc * a->plane + a->kb * a->wp + 3) & ~3;
         if (2 * a->stage <= room)
             break;
         if (a->cc == 1)
             return 0;
     }
-    a->shared = 4u * (unsigned)(CV_SCATTER_LEAD + 2 * a->stage + a->kb * 32 + slots);
+    a->shared = 4u * (unsigned)(2 * a->stage + list);
     const double pools = (double)a->n * a->groups * a->np * a->nq * a->nk;
     if (pools > 1e9)
         return 0;
@@ -57,8 +57,9 @@ double cycles(const cv_scatter *a, const cv_chain_gpu *gpu)
 {
     const double taps = (double)a->cg * a->r * a->s, waves = ceil((double)a->pools / gpu->sm_count);
     const double outputs = unsure_share * a->tp * (a->tq < a->q ? a->tq : a->q) * a->kb;
+    const double bank = outputs / 32, fullest = bank + (a->pitches > 1 ? 1.7 : 2.2) * sqrt(bank) + 1;
     const double copies = (double)a->cg * (a->rows * a->cols + (double)a->kb * a->r * a->s) * 4 / l2_bytes;
-    const double chains = taps * fmax(7, 1 + outputs / 32 * 1.6) * (1 + 31.0 / (a->cc * a->r * a->s));
+    const double chains = taps * fmax(6, fullest * 1.4);
     return waves * (fmax(copies, chains) + 0.3 * fmin(copies, chains) + 1500.0 * cv_ceil(a->cg, a->cc));
 }
 
@@ -92,6 +93,9 @@ int cv_scatter_plan(const cv_chain_shape *c, const cv_chain_gpu *gpu, cv_scatter
         for (int down = 1; down <= a.p; down = down < 16 ? down + 1 : down * 2)
             for (int kb = 1; kb <= a.kg && kb <= 32; kb *= 2) {
                 a.tp = (int)cv_ceil(a.p, down), a.tq = tq, a.kb = kb;
+                /* the more pitches to choose from, the more room they take */
+                for (a.pitches = 8; a.pitches > 1 && !size_up(&a, gpu); a.pitches /= 2)
+                    ;
                 if (!size_up(&a, gpu))
                     continue;
                 const double t = cycles(&a, gpu);
@@ -109,9 +113,11 @@ int cv_scatter_plan(const cv_chain_shape *c, const cv_chain_gpu *gpu, cv_scatter
 
 static const void *kernel_of(const cv_scatter *a)
 {
-    return a->s >= 8   ? (const void *)cv_scatter_kernel<8>
-           : a->s >= 4 ? (const void *)cv_scatter_kernel<4>
-                       : (const void *)cv_scatter_kernel<1>;
+    return a->s == 8       ? (const void *)cv_scatter_kernel<8, 1>
+           : a->s == 16    ? (const void *)cv_scatter_kernel<8, 2>
+           : a->s == 32    ? (const void *)cv_scatter_kernel<8, 4>
+           : a->s % 4 == 0 ? (const void *)cv_scatter_kernel<4, 0>
+                           : (const void *)cv_scatter_kernel<1, 0>;
 }
 
 int cv_scatter_setup(const cv_scatter *plan)
@@ -136,6 +142,5 @@ int cv_scatter_run(const cv_scatter *plan, void *stream)
     a.vec_x = a.vec_x && (uintptr_t)a.x % 16 == 0;
     a.vec_w = a.vec_w && (uintptr_t)a.weight % 16 == 0;
     void *args[] = {&a};
-    return cudaLaunchKernel(kernel_of(plan), dim3(a.grid), dim3(CV_SCATTER_THREADS), args, a.shared,
-                            (cudaStream_t)stream);
+    return cv_overlap_launch(kernel_of(plan), dim3(a.grid), CV_SCATTER_THREADS, a.shared, stream, a.overlap, args);
 }

@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-enum { CV_SCATTER_THREADS = 768, CV_SCATTER_CAP = 1536, CV_SCATTER_LEAD = 32 };
+enum { CV_SCATTER_THREADS = 768, CV_SCATTER_CAP = 1536 };
 
 /* Plain data for the kernel; a plan without its pointers. */
 typedef struct cv_scatter {
@@ -23,8 +23,10 @@ typedef struct cv_scatter {
     int tp, tq, kb, np, nq, nk; /* a pool, and how many there are down, across and in a group's channels */
     int pools, words;           /* words: of the mask in one row of outputs, 32 columns each */
     int rows, cols, shift;      /* x's tile; columns that it begins before its first window */
-    int pitch, plane, wp, cc; /* floats of a row, of a channel's tile, of an output channel's taps; channels a stage */
-    int stage;                /* floats of a stage: cc planes, then kb * wp */
+    int pitch, pitches;         /* floats of a row at least; how many pitches, 4 apart, a pool may choose from */
+    int plane, wp, cc;          /* floats of a channel's tile, of a channel's taps; channels a stage */
+    int overlap;                /* may start while the kernel before it still runs */
+    int stage;                  /* floats of a stage: cc planes, then kb * wp */
     int vec_x, vec_w, packed_w; /* 16-byte copies are possible if the addresses are multiples of 16 */
     unsigned grid, shared;
     const float *x, *weight, *bias;

@@ -3,26 +3,27 @@
  *
  *   y[n,k,p,q] = acc [+ bias[k]],  acc = fmaf(x[n,c,p*sh+r-pt,q*sw+s-pl], w[k,c,r,s], acc) from +0 over c, r, s
  *
- * A thread runs two chains of one output channel; lanes of a warp have any outputs. Each multiply-add of a warp costs
- * one shared-memory load of x, whatever is done, so what counts is that its 32 addresses fall into 32 banks. They are
- * made to: x's row pitch is S modulo 32 and its channels lie R*S apart modulo 32, so the bank of tap t is that of tap 0
- * plus t, and a lane whose window begins in bank b starts its chain (b - lane) mod 32 steps late. At every step lane l
- * then reads bank l + step. w is read with the same delay, from consecutive banks, once for the thread's two chains,
- * which begin in the same bank. Delays cost 31 steps a stage.
+ * Each multiply-add of a warp costs one shared-memory load of x, whatever is done, so what counts is that its 32
+ * addresses fall into 32 banks. Lane l therefore only gets outputs whose windows begin in bank l: tap by tap all lanes
+ * move on together, so they stay apart. A thread has two chains where the pool has two outputs of one channel and bank,
+ * which then share w, and lanes are filled channel by channel, so that most of a warp reads the same w, four taps at a
+ * time. What is lost is lanes that stay idle because other banks have more outputs: a quarter on D, where a bank has 28
+ * outputs  of a pool on average. Each pool takes the row pitch, of up to eight, whose fullest bank is least full.
  *
- * Shared memory: two stages of cc channels: x of the pool's rows, and w of its kb channels; the list of slots.
- * Loads a multiply-add of a warp: 1 of x, 1/2 of w where chains pair up. Traffic: per pool cg * (rows * cols + kb * R *
- * S) floats from L2.
- * The idea of delaying lanes to part their banks comes from skewed storage; here time is skewed instead of storage.
+ * Shared memory: two stages of cc channels: x of the pool's rows, and w of its kb channels; the list of outputs.
+ * Instructions a multiply-add of a warp: 1 load of x, 1/8 or 1/4 of w, itself. Registers: two groups of eight taps'
+ * operands, one under way while the other is summed. Traffic: per pool cg * (rows * cols + kb * R * S) floats from L2.
  */
 #ifndef CV_CHAIN_SCATTER_KERNEL_CUH
 #define CV_CHAIN_SCATTER_KERNEL_CUH
 
 #include "chain_async.cuh"
+#include "gpu/overlap.cuh"
 #include "scatter.h"
 
 struct cv_scatter_unit {
     int n, g, k0, p0, q0, kn, pn, qn, round; /* what is left of the pool at the problem's edges; which CAP outputs */
+    int pitch;
 };
 
 __device__ __forceinline__ cv_scatter_unit cv_scatter_unit_of(const cv_scatter &a, int pool, int round)
@@ -36,17 +37,18 @@ __device__ __forceinline__ cv_scatter_unit cv_scatter_unit_of(const cv_scatter &
     u.kn = min(a.kb, a.kg - u.k0), u.pn = min(a.tp, a.p - u.p0), u.qn = min(a.tq, a.q - u.q0);
     u.k0 += u.g * a.kg;
     u.round = round;
+    u.pitch = a.pitch;
     return u;
 }
 
 /* Exclusive prefix sum over the block; total gets the sum. scratch: 33 words. */
-__device__ __forceinline__ int cv_scatter_scan(int value, int *scratch, int &total)
+template <class T> __device__ __forceinline__ T cv_scatter_scan(T value, T *scratch, T &total)
 {
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    int sum = value;
+    T sum = value;
 #pragma unroll
     for (int d = 1; d < 32; d *= 2) {
-        const int other = __shfl_up_sync(~0u, sum, d);
+        const T other = __shfl_up_sync(~0u, sum, d);
         sum += lane >= d ? other : 0;
     }
     __syncthreads();
@@ -54,10 +56,11 @@ __device__ __forceinline__ int cv_scatter_scan(int value, int *scratch, int &tot
         scratch[warp] = sum;
     __syncthreads();
     if (warp == 0) {
-        int w = lane < (int)(blockDim.x >> 5) ? scratch[lane] : 0, s = w;
+        const T w = lane < (int)(blockDim.x >> 5) ? scratch[lane] : 0;
+        T s = w;
 #pragma unroll
         for (int d = 1; d < 32; d *= 2) {
-            const int other = __shfl_up_sync(~0u, s, d);
+            const T other = __shfl_up_sync(~0u, s, d);
             s += lane >= d ? other : 0;
         }
         scratch[lane] = s - w;
@@ -124,7 +127,7 @@ __device__ __forceinline__ void cv_scatter_load(const cv_scatter &a, const cv_sc
             const int h = h0 + i;
             const bool in = (unsigned)h < (unsigned)a.h;
             const float *from = x + c * a.xs[1] + (in ? h : 0) * a.xs[2];
-            float *line = to + c * a.plane + i * a.pitch;
+            float *line = to + c * a.plane + i * u.pitch;
             if (a.vec_x)
                 for (int j = lane * 4; j < cols; j += 128) {
                     const int col = w0 + j;
@@ -158,120 +161,214 @@ __device__ __forceinline__ void cv_scatter_load(const cv_scatter &a, const cv_sc
     }
 }
 
-/* Where a thread's two chains stand. Offsets are in floats from the stage's beginning. */
+/* Where a thread's chains stand in a stage: byte addresses in shared memory. */
 struct cv_scatter_chains {
-    int x0, x1, w, delay;
-    float acc0, acc1;
+    unsigned x, w; /* the first chain's window and its w */
+    int apart;     /* of the second chain's window from the first one's */
+    float acc[2];
 };
 
-/* One stage's taps for one warp; U steps at a time, U <= S, so that a row ends at most once among them. */
-template <int U>
-__device__ __forceinline__ void cv_scatter_taps(const cv_scatter &a, const float *stage, int taps, cv_scatter_chains &t)
+/* Loads that stay where they are written: left to itself the compiler moves those of the next group to their use. */
+__device__ __forceinline__ float cv_scatter_read(unsigned at)
 {
-    const int jump = a.pitch - a.s, leap = a.plane - a.r * a.pitch;
-    int tap = -t.delay, s = -t.delay, r = 0;
-    const float *px = stage + t.x0 - t.delay, *pw = stage + t.w - t.delay;
-    const int apart = t.x1 - t.x0;
-    for (int step = 0; step < taps + 31; step += U) {
-        /* steps from `ends` on lie in the next row */
-        const int ends = a.s - s, hop = jump + (r + 1 == a.r ? leap : 0);
-        const float *next = px + hop;
-        if (step >= 32 && step + U <= taps) {
-            float w[U], x0[U], x1[U];
+    float v;
+    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(v) : "r"(at));
+    return v;
+}
+
+__device__ __forceinline__ void cv_scatter_read4(unsigned at, float *v)
+{
+    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3]) : "r"(at));
+}
+
+/* Operands of U taps. */
+template <int U, int M> struct cv_scatter_taps {
+    float x[M][U], w[U];
+};
+
+template <int U, int M>
+__device__ __forceinline__ void cv_scatter_take(cv_scatter_taps<U, M> &to, unsigned x, unsigned w, int apart)
+{
+    if constexpr (U % 4 == 0)
 #pragma unroll
-            for (int u = 0; u < U; ++u) {
-                const float *at = (u < ends ? px : next) + u;
-                x0[u] = at[0];
-                x1[u] = at[apart];
-                w[u] = pw[u];
-            }
+        for (int u = 0; u < U; u += 4)
+            cv_scatter_read4(w + 4 * u, to.w + u);
+    else
+        to.w[0] = cv_scatter_read(w);
 #pragma unroll
-            for (int u = 0; u < U; ++u) {
-                t.acc0 = __fmaf_rn(x0[u], w[u], t.acc0);
-                t.acc1 = __fmaf_rn(x1[u], w[u], t.acc1);
+    for (int u = 0; u < U; ++u)
+#pragma unroll
+        for (int m = 0; m < M; ++m)
+            to.x[m][u] = cv_scatter_read(x + (m ? apart : 0) + 4 * u);
+}
+
+template <int U, int M>
+__device__ __forceinline__ void cv_scatter_sum(const cv_scatter_taps<U, M> &from, float (&acc)[2])
+{
+#pragma unroll
+    for (int u = 0; u < U; ++u)
+#pragma unroll
+        for (int m = 0; m < M; ++m)
+            asm volatile("fma.rn.f32 %0, %1, %2, %0;" : "+f"(acc[m]) : "f"(from.x[m][u]), "f"(from.w[u]));
+}
+
+/* `rows` kernel rows of taps, R to a channel. U taps at a time, G times a row; G = 0: as many as S / U says. */
+template <int U, int G, int M>
+__device__ __forceinline__ void cv_scatter_rows(const cv_scatter &a, int floats, int rows, cv_scatter_chains &t)
+{
+    const int groups = G ? G : a.s / U, pitch = 4 * floats, leap = 4 * (a.plane - a.r * floats);
+    unsigned x = t.x, w = t.w;
+    cv_scatter_taps<U, M> one, two;
+    int r = 0;
+    cv_scatter_take<U, M>(one, x, w, t.apart);
+#pragma unroll 1
+    for (; rows > 0; --rows) {
+        /* after the last row its beginning is read again, in vain */
+        const bool wrap = ++r == a.r;
+        const unsigned next = rows > 1 ? x + pitch + (wrap ? leap : 0) : x, w_next = rows > 1 ? w + 4 * a.s : w;
+        r = wrap ? 0 : r;
+        if constexpr (G > 0) {
+#pragma unroll
+            for (int g = 0; g < G; g += 2) {
+                if (g + 1 < G)
+                    cv_scatter_take<U, M>(two, x + 4 * (g + 1) * U, w + 4 * (g + 1) * U, t.apart);
+                else
+                    cv_scatter_take<U, M>(two, next, w_next, t.apart);
+                cv_scatter_sum<U, M>(one, t.acc);
+                if (g + 1 == G) {
+                    one = two;
+                    break;
+                }
+                if (g + 2 < G)
+                    cv_scatter_take<U, M>(one, x + 4 * (g + 2) * U, w + 4 * (g + 2) * U, t.apart);
+                else
+                    cv_scatter_take<U, M>(one, next, w_next, t.apart);
+                cv_scatter_sum<U, M>(two, t.acc);
             }
         } else {
-#pragma unroll
-            for (int u = 0; u < U; ++u)
-                if ((unsigned)(tap + u) < (unsigned)taps) {
-                    const float *at = (u < ends ? px : next) + u;
-                    t.acc0 = __fmaf_rn(at[0], pw[u], t.acc0);
-                    t.acc1 = __fmaf_rn(at[apart], pw[u], t.acc1);
-                }
+#pragma unroll 1
+            for (int g = 1; g <= groups; ++g) {
+                const bool more = g < groups;
+                cv_scatter_take<U, M>(two, more ? x + 4 * g * U : next, more ? w + 4 * g * U : w_next, t.apart);
+                cv_scatter_sum<U, M>(one, t.acc);
+                one = two;
+            }
         }
-        tap += U, pw += U, px += U, s += U;
-        if (s >= a.s) {
-            s -= a.s;
-            px += hop;
-            r = r + 1 == a.r ? 0 : r + 1;
-        }
+        x = next, w = w_next;
     }
 }
 
-/* The slots of a unit: pairs of outputs, (k * tp + p) * tq + q in the pool, or -1. Returns how many. */
-__device__ __forceinline__ int cv_scatter_list(const cv_scatter &a, const cv_scatter_unit &u, int *scratch, int *keys,
-                                               int *slots)
+/* The list of a unit: outputs, (k * tp + p) * tq + q in the pool, by bank; a bank's pairs of one channel first. Threads
+ * of lane l take bank l's: pair j or, past the pairs, one output. */
+struct cv_scatter_banks {
+    int begin[32], pairs[32], singles[32];
+};
+
+/* Chooses the unit's pitch by its fullest bank; counts: 8 * 32 words. */
+__device__ __forceinline__ void cv_scatter_choose(const cv_scatter &a, cv_scatter_unit &u, int *scratch, int *counts)
 {
-    const int count = a.kb * 32;
-    auto key_of = [&](int k, int p, int q) { return k * 32 + ((p * a.st_h * a.pitch + q * a.st_w + a.shift) & 31); };
+    for (int i = threadIdx.x; i < 256; i += blockDim.x)
+        counts[i] = 0;
+    __syncthreads();
+    cv_scatter_marked(a, u, scratch, [&](int, int p, int q) {
+        for (int i = 0; i < a.pitches; ++i)
+            atomicAdd(&counts[32 * i + ((p * a.st_h * (a.pitch + 4 * i) + q * a.st_w + a.shift) & 31)], 1);
+    });
+    __syncthreads();
+    const int warp = threadIdx.x >> 5;
+    if (warp < a.pitches) {
+        const int fullest = __reduce_max_sync(~0u, counts[threadIdx.x]);
+        if ((threadIdx.x & 31) == 0)
+            scratch[warp] = fullest;
+    }
+    __syncthreads();
+    int best = 0;
+    for (int i = 1; i < a.pitches; ++i)
+        best = scratch[i] < scratch[best] ? i : best;
+    u.pitch = a.pitch + 4 * best;
+    __syncthreads();
+}
+
+/* Fills the list; returns the rows of 32 threads that it needs. */
+__device__ __forceinline__ int cv_scatter_list(const cv_scatter &a, const cv_scatter_unit &u, int *scratch, int *keys,
+                                               int *list, cv_scatter_banks &banks)
+{
+    const int count = a.kb * 32; /* keys: channel and bank; two words each */
+    auto key_of = [&](int k, int p, int q) { return k * 32 + ((p * a.st_h * u.pitch + q * a.st_w + a.shift) & 31); };
+    auto alone = [&](int k) { return a.padded && a.odd[(int64_t)(u.k0 + k) * a.odd_step] != 0.0f; };
     for (int i = threadIdx.x; i < count; i += blockDim.x)
-        keys[i] = 0;
+        keys[2 * i] = 0;
     __syncthreads();
     cv_scatter_marked(a, u, scratch, [&](int k, int p, int q) {
-        if (a.padded && a.odd[(int64_t)(u.k0 + k) * a.odd_step] != 0.0f)
+        if (alone(k))
             cv_scatter_alone(a, u.n, u.k0 + k, u.p0 + p, u.q0 + q);
         else
-            atomicAdd(&keys[key_of(k, p, q)], 1);
+            atomicAdd(&keys[2 * key_of(k, p, q)], 1);
     });
     __syncthreads();
-    const int each = (count + blockDim.x - 1) / blockDim.x, first = threadIdx.x * each;
-    int pairs = 0, all;
-    for (int i = first; i < min(first + each, count); ++i)
-        pairs += (keys[i] + 1) / 2;
-    int at = cv_scatter_scan(pairs, scratch, all);
-    for (int i = first; i < min(first + each, count); ++i) {
-        const int n = (keys[i] + 1) / 2;
-        if (keys[i] & 1)
-            slots[2 * (at + n) - 1] = -1;
-        keys[i] = 2 * at; /* from now on the place of the next output */
-        at += n;
+    if (threadIdx.x < 32) { /* a lane a bank */
+        int pairs = 0, singles = 0;
+        for (int k = 0; k < a.kb; ++k) {
+            const int n = keys[2 * (k * 32 + threadIdx.x)];
+            pairs += n >> 1, singles += n & 1;
+        }
+        int begin = 2 * pairs + singles, rows = pairs + singles;
+        const int own = begin;
+#pragma unroll
+        for (int d = 1; d < 32; d *= 2) {
+            const int other = __shfl_up_sync(~0u, begin, d);
+            begin += (int)threadIdx.x >= d ? other : 0;
+        }
+        begin -= own;
+        banks.begin[threadIdx.x] = begin;
+        banks.pairs[threadIdx.x] = pairs;
+        banks.singles[threadIdx.x] = singles;
+        rows = __reduce_max_sync(~0u, rows);
+        if (threadIdx.x == 0)
+            scratch[0] = rows;
+        int pair_at = begin, single_at = begin + 2 * pairs;
+        for (int k = 0; k < a.kb;
+             ++k) { /* from now on: place of the next output of a pair and how many; of the single */
+            int *key = &keys[2 * (k * 32 + threadIdx.x)];
+            const int n = key[0];
+            key[0] = pair_at | (n & ~1) << 16;
+            key[1] = single_at;
+            pair_at += n & ~1, single_at += n & 1;
+        }
     }
+    __syncthreads();
+    const int rows = scratch[0];
     __syncthreads();
     cv_scatter_marked(a, u, scratch, [&](int k, int p, int q) {
-        if (!(a.padded && a.odd[(int64_t)(u.k0 + k) * a.odd_step] != 0.0f))
-            slots[atomicAdd(&keys[key_of(k, p, q)], 1)] = (k * a.tp + p) * a.tq + q;
+        if (alone(k))
+            return;
+        int *key = &keys[2 * key_of(k, p, q)];
+        const int old = atomicAdd(key, 1 - (1 << 16)); /* the next place; one less to come */
+        list[old >> 16 > 0 ? old & 0xffff : key[1]] = (k * a.tp + p) * a.tq + q;
     });
     __syncthreads();
-    return all;
+    return rows;
 }
 
-__device__ __forceinline__ void cv_scatter_store(const cv_scatter &a, const cv_scatter_unit &u, int slot, float acc)
-{
-    if (slot < 0)
-        return;
-    const int q = u.q0 + slot % a.tq, p = u.p0 + slot / a.tq % a.tp, k = u.k0 + slot / a.tq / a.tp;
-    a.y[u.n * a.ys[0] + k * a.ys[1] + p * a.ys[2] + q * a.ys[3]] = a.bias ? __fadd_rn(acc, a.bias[k]) : acc;
-}
-
-/* Slots from .. of a unit, a pair a thread, through all channels. */
-template <int U>
+/* Rows from .. of a unit's list, through all channels. */
+template <int U, int G>
 __device__ __forceinline__ void cv_scatter_round(const cv_scatter &a, const cv_scatter_unit &u, float *stages,
-                                                 const int *slots, int from, int count)
+                                                 const int *list, const cv_scatter_banks &banks, int from)
 {
-    const int lane = threadIdx.x & 31, i = from + threadIdx.x;
-    const bool live = from + (int)(threadIdx.x & ~31u) < count; /* of the warp */
-    const int one = i < count ? slots[2 * i] : -1, two = i < count ? slots[2 * i + 1] : -1;
-    auto place = [&](int slot) {
-        const int q = slot % a.tq, p = slot / a.tq % a.tp;
-        return p * a.st_h * a.pitch + q * a.st_w + a.shift;
+    const int lane = threadIdx.x & 31, row = from + (threadIdx.x >> 5);
+    const int pairs = banks.pairs[lane], all = pairs + banks.singles[lane], begin = banks.begin[lane];
+    const int one = row < pairs ? list[begin + 2 * row] : row < all ? list[begin + pairs + row] : -1;
+    const int two = row < pairs ? list[begin + 2 * row + 1] : -1;
+    auto place = [&](int output) {
+        const int q = output % a.tq, p = output / a.tq % a.tp;
+        return p * a.st_h * u.pitch + q * a.st_w + a.shift;
     };
-    cv_scatter_chains t = {lane, lane, a.cc * a.plane, 0, 0.0f, 0.0f}; /* an idle lane keeps to its own bank */
-    if (one >= 0) {
-        t.x0 = place(one);
-        t.x1 = two >= 0 ? place(two) : t.x0;
-        t.w += one / a.tq / a.tp * a.wp;
-        t.delay = (t.x0 - lane) & 31;
-    }
+    cv_scatter_chains t;
+    const int x = one >= 0 ? place(one) : lane; /* an idle lane keeps to its own bank */
+    const int w = a.cc * a.plane + (one >= 0 ? one / a.tq / a.tp * a.wp : 0);
+    t.apart = two >= 0 ? 4 * (place(two) - x) : 0;
+    t.acc[0] = t.acc[1] = 0.0f;
+    const int most = __any_sync(~0u, two >= 0) ? 2 : __any_sync(~0u, one >= 0);
     const int steps = (a.cg + a.cc - 1) / a.cc;
     cv_scatter_load(a, u, 0, stages);
     cv_cp_commit();
@@ -281,24 +378,38 @@ __device__ __forceinline__ void cv_scatter_round(const cv_scatter &a, const cv_s
         if (i + 1 < steps)
             cv_scatter_load(a, u, (i + 1) * a.cc, stages + ((i + 1) & 1) * a.stage);
         cv_cp_commit();
-        if (live)
-            cv_scatter_taps<U>(a, stages + (i & 1) * a.stage, min(a.cc, a.cg - i * a.cc) * a.r * a.s, t);
+        const int rows = min(a.cc, a.cg - i * a.cc) * a.r;
+        const unsigned stage = (unsigned)__cvta_generic_to_shared(stages + (i & 1) * a.stage);
+        t.x = stage + 4 * x;
+        t.w = stage + 4 * w;
+        if (most == 2)
+            cv_scatter_rows<U, G, 2>(a, u.pitch, rows, t);
+        else if (most == 1)
+            cv_scatter_rows<U, G, 1>(a, u.pitch, rows, t);
     }
-    cv_cp_wait<0>();
+#pragma unroll
+    for (int m = 0; m < 2; ++m) {
+        const int output = m ? two : one;
+        if (output < 0)
+            continue;
+        const int q = u.q0 + output % a.tq, p = u.p0 + output / a.tq % a.tp, k = u.k0 + output / a.tq / a.tp;
+        a.y[u.n * a.ys[0] + k * a.ys[1] + p * a.ys[2] + q * a.ys[3]] =
+            a.bias ? __fadd_rn(t.acc[m], a.bias[k]) : t.acc[m];
+    }
     __syncthreads();
-    cv_scatter_store(a, u, one, t.acc0);
-    cv_scatter_store(a, u, two, t.acc1);
 }
 
-template <int U>
+template <int U, int G>
 __global__ void __launch_bounds__(CV_SCATTER_THREADS, 1) cv_scatter_kernel(const __grid_constant__ cv_scatter a)
 {
     extern __shared__ __align__(16) float cv_scatter_shared[];
     __shared__ int scratch[33], ends[CV_SCATTER_THREADS];
+    __shared__ cv_scatter_banks banks;
+    cv_overlap_wait();
     if (a.counts[a.pools] == 0)
         return;
-    float *stages = cv_scatter_shared + CV_SCATTER_LEAD;
-    int *keys = (int *)(stages + 2 * a.stage), *slots = keys + a.kb * 32;
+    float *stages = cv_scatter_shared;
+    int *keys = (int *)(stages + 2 * a.stage), *list = keys + a.kb * 64;
     int before = 0, mine = blockIdx.x; /* units of the pools before, and my next one */
     for (int first = 0; first < a.pools; first += CV_SCATTER_THREADS) {
         const int pool = first + threadIdx.x;
@@ -317,10 +428,11 @@ __global__ void __launch_bounds__(CV_SCATTER_THREADS, 1) cv_scatter_kernel(const
                     low = middle + 1;
             }
             const int round = mine - before - (low ? ends[low - 1] : 0);
-            const cv_scatter_unit u = cv_scatter_unit_of(a, first + low, round);
-            const int count = cv_scatter_list(a, u, scratch, keys, slots);
-            for (int from = 0; from < count; from += CV_SCATTER_THREADS)
-                cv_scatter_round<U>(a, u, stages, slots, from, count);
+            cv_scatter_unit u = cv_scatter_unit_of(a, first + low, round);
+            cv_scatter_choose(a, u, scratch, list);
+            const int rows = cv_scatter_list(a, u, scratch, keys, list, banks);
+            for (int from = 0; from < rows; from += CV_SCATTER_THREADS / 32)
+                cv_scatter_round<U, G>(a, u, stages, list, banks, from);
             __syncthreads();
         }
         before += all;

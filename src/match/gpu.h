@@ -28,13 +28,14 @@ typedef struct cv_match_gpu {
     int64_t xs[4], ws[4], ys[4];
     int runs, parts, part; /* parts: of a group's channels, whose energies are told apart; channels of one */
     int slices, slice;     /* of w's channels, the same */
-    int box;               /* outputs along both sides of a block of boxes */
+    int box, at_once;      /* outputs along both sides of a block of boxes; maps it has in shared memory together */
+    int overlap;           /* kernels may start while the one before still runs */
     float rtol, atol;      /* both over 1 + rtol */
     float *xsum;           /* (parts + 1, n * groups, h, w): sums over channels of x^2 by parts, then of x */
     float *wslice;         /* (k, slices, CV_MATCH_PIECE_W) */
     float *wstat;  /* (k, CV_MATCH_W): rms tap of the strongest slice, norm of the strongest channel, energy of the
                       prefix sums, and not 0 where something is not finite */
-    float *maps;   /* (2, n * groups, p, q): e over w's rms; the window's mean, squared */
+    void *maps;    /* float2 (n * groups, p, q): e over w's rms; the window's mean, squared */
     float *tiles;  /* (n * groups, down, across): rms of an output for a kernel of norm 1 */
     float *pieces; /* (runs, n, k, p, q) when runs > 1 */
     unsigned *mask, *counts; /* as cv_scatter has them */
@@ -45,7 +46,7 @@ typedef struct cv_match_gpu {
 /* Only enqueue; cudaError_t. what: 1 x, 2 w. */
 enum { CV_MATCH_X = 1, CV_MATCH_WEIGHTS = 2 };
 int cv_match_gpu_setup(void);
-size_t cv_match_gpu_box_bytes(const cv_match_gpu *m, int box);
+size_t cv_match_gpu_box_bytes(const cv_match_gpu *m);
 int cv_match_gpu_sums(const cv_match_gpu *m, int counters, int what, void *stream); /* zeroes the counters too */
 int cv_match_gpu_boxes(const cv_match_gpu *m, int what, void *stream);
 int cv_match_gpu_select(const cv_match_gpu *m, const cv_scatter *scatter, void *stream);

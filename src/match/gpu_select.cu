@@ -1,26 +1,28 @@
 /* Which outputs the tolerance does not cover: a mask, and how many in each pool of the scatter kernel.
  *
- * A warp has WORDS words of 32 columns of one image and group, and goes through CHANNELS output channels with them, so
- * that what belongs to the place is read once. With several runs, y gets the sum of the pieces here.
+ * A warp has WORDS words of 32 columns of one image and group, and PASSES times CHANNELS output channels of each, whose
+ * results it has on the way at once. With several runs, y gets the sum of the pieces here.
  *
  * The outputs' own spread over the block's words measures the path too: where a channel's outputs are larger than x's
  * and w's energies make plausible (x and w go together), the larger variance holds.
  *
- * Traffic: the pieces (or y) read, y written where there are several, the maps from L2. */
+ * Traffic: the pieces (or y) read, y written where there are several, the maps from L2. Bound by instructions: about 90
+ * for a word of one run. */
 #include <cuda_runtime.h>
 
 #include "gpu.h"
+#include "gpu/overlap.cuh"
 
 namespace
 {
 
-enum { THREADS = 256, WARPS = THREADS / 32, WORDS = 4, CHANNELS = 4 };
+enum { THREADS = 256, WARPS = THREADS / 32, WORDS = 2, PASSES = 4 };
 
-const float unit = 0x1p-24f, step_error = 0.4243f, step_variance = 0.18f, spread = 1.25f;
-const float surprise = 16.0f; /* -log(probability / 2) */
-const float z_most = 2.8f;
+const float unit = 0x1p-24f, step_error = 0.4243f, step_variance = 0.18f, spread = 1.15f;
+const float surprise = 14.5f;                    /* -log(probability / 2) */
+const float z_most = 2.8f, bridge_most = 2.125f; /* ln(z / sin z) there */
 
-/* (surprise + runs/2 ln(z / sin z)) / z + z/2 v for a z near the best one, all over e. An upper bound for any z. */
+/* (surprise + runs/2 ln(z / sin z)) / z + z/2 v for a z near the best one; an upper bound for any z. */
 template <int RUNS> __device__ __forceinline__ float allowance(float v)
 {
     const float z = fminf(z_most, sqrtf(2 * surprise) * rsqrtf(v)), z2 = z * z;
@@ -29,151 +31,187 @@ template <int RUNS> __device__ __forceinline__ float allowance(float v)
     return __fdividef(fmaf(0.5f * RUNS, bridge, surprise), z) + 0.5f * z * v;
 }
 
-struct place {
-    int64_t at; /* in a plane of y's outputs; negative: none */
-    int64_t y;  /* in the caller's y */
-    float e, mean, tile;
-    int p, q;
-};
-
+/* The same test with the best z, and with squares over e, which keep their range whatever the data's scale. */
 template <int RUNS>
-__global__ void __launch_bounds__(THREADS) cv_match_select_kernel(const cv_match_gpu m, const cv_scatter pools)
+__device__ __forceinline__ bool is_safe(float scale, float f, float line, float mean, float prefix, float room)
 {
-    __shared__ float squares[WARPS][RUNS];
-    __shared__ int live[WARPS];
+    const float inverse = __fdividef(1.0f, scale);
+    const float v = step_variance * ((line * inverse) * inverse + 2 * (mean * inverse) * (prefix * inverse)) +
+                    (f * inverse) * (f * inverse);
+    return unit * scale * allowance<RUNS>(v) <= room;
+}
+
+/* Sums of N values over the warp: lane l gets that of value (l / (32 / N)). */
+template <int N> __device__ __forceinline__ float reduce(float (&v)[N])
+{
+    const int lane = threadIdx.x & 31;
+    int far = 16;
+#pragma unroll
+    for (int n = N; n > 1; n /= 2, far /= 2) {
+        const bool upper = lane & far;
+#pragma unroll
+        for (int i = 0; i < n / 2; ++i) {
+            const float mine = upper ? v[i + n / 2] : v[i], other = upper ? v[i] : v[i + n / 2];
+            v[i] = mine + __shfl_xor_sync(~0u, other, far);
+        }
+    }
+    float sum = v[0];
+    for (; far; far /= 2)
+        sum += __shfl_xor_sync(~0u, sum, far);
+    return sum;
+}
+
+template <int RUNS, int CHANNELS>
+__global__ void __launch_bounds__(THREADS, 3) cv_match_select_kernel(const cv_match_gpu m, const cv_scatter pools)
+{
+    enum { SUMS = RUNS * CHANNELS };
+    __shared__ float squares[WARPS][SUMS], sums[SUMS];
+    __shared__ unsigned live[WARPS];
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, words = (m.q + 31) / 32;
     const int ng = blockIdx.z, n = ng / m.groups, g = ng - n * m.groups;
     const int64_t plane = (int64_t)m.p * m.q, outputs = (int64_t)m.n * m.k * plane;
     const float length = (float)m.cg * (float)m.r * (float)m.s / RUNS;
-    place a[WORDS];
-    int mine = 0;
+    const int word0 = (blockIdx.x * WARPS + warp) * WORDS;
+    int p[WORDS], q[WORDS], at[WORDS]; /* at: in a plane of outputs */
+    bool in[WORDS];
+    float e[WORDS], mean[WORDS], tile[WORDS];
+    cv_overlap_wait();
 #pragma unroll
     for (int i = 0; i < WORDS; ++i) {
-        const int word = (blockIdx.x * WARPS + warp) * WORDS + i;
-        a[i].p = word / words;
-        a[i].q = (word - a[i].p * words) * 32 + lane;
-        const bool in = a[i].p < m.p && a[i].q < m.q;
-        a[i].at = in ? (int64_t)a[i].p * m.q + a[i].q : -1;
-        a[i].y = a[i].p * m.ys[2] + a[i].q * m.ys[3];
-        if (in) {
-            a[i].e = m.maps[ng * plane + a[i].at];
-            a[i].mean = m.maps[((int64_t)m.n * m.groups + ng) * plane + a[i].at];
-            a[i].tile = m.tiles[(ng * m.down + a[i].p * m.st_h / m.step_h) * m.across + a[i].q * m.st_w / m.step_w];
-        }
-        mine += in;
+        p[i] = (word0 + i) / words;
+        q[i] = (word0 + i - p[i] * words) * 32 + lane;
+        in[i] = p[i] < m.p && q[i] < m.q;
+        at[i] = in[i] ? p[i] * m.q + q[i] : 0;
+        const float2 map = ((const float2 *)m.maps)[ng * plane + at[i]];
+        e[i] = map.x, mean[i] = map.y;
+        tile[i] =
+            in[i] ? m.tiles[(ng * m.down + p[i] * m.st_h / m.step_h) * m.across + q[i] * m.st_w / m.step_w] : 0.0f;
     }
-    if (lane == 0)
-        live[warp] = 0;
-    mine = __reduce_add_sync(~0u, mine);
-    if (lane == 0)
-        live[warp] = mine;
     unsigned marked = 0;
-    const int k_end = min((g + 1) * m.kg, g * m.kg + (int)(blockIdx.y + 1) * CHANNELS);
-    for (int k = g * m.kg + blockIdx.y * CHANNELS; k < k_end; ++k) {
-        const float bias = m.bias ? m.bias[k] : 0.0f;
-        float *y = m.y + n * m.ys[0] + k * m.ys[1];
-        const int64_t from = ((int64_t)n * m.k + k) * plane;
-        float sum[WORDS], value[WORDS], path[WORDS], square[RUNS];
-#pragma unroll
-        for (int r = 0; r < RUNS; ++r)
-            square[r] = 0;
+    const int k_end = min((g + 1) * m.kg, g * m.kg + (int)(blockIdx.y + 1) * PASSES * CHANNELS);
+    for (int k0 = g * m.kg + blockIdx.y * PASSES * CHANNELS; k0 < k_end; k0 += CHANNELS) {
+        const int kn = min(CHANNELS, k_end - k0);
+        float d[CHANNELS][WORDS][RUNS];
 #pragma unroll
         for (int i = 0; i < WORDS; ++i) {
-            value[i] = path[i] = sum[i] = 0;
-            if (a[i].at < 0)
-                continue;
-            if (RUNS == 1) {
-                sum[i] = y[a[i].y];
-                value[i] = sum[i] - bias;
-                path[i] = value[i] * value[i];
-                square[0] += isfinite(path[i]) ? path[i] : 0.0f;
-            } else {
+            const int64_t y =
+                n * m.ys[0] + (in[i] ? p[i] * m.ys[2] + q[i] * m.ys[3] : 0); /* outside: any of the plane's */
+            const int64_t piece = (int64_t)n * m.k * plane + at[i];
+#pragma unroll
+            for (int c = 0; c < CHANNELS; ++c)
 #pragma unroll
                 for (int r = 0; r < RUNS; ++r) {
-                    const float d = m.pieces[r * outputs + from + a[i].at], b = value[i] + d;
-                    path[i] += fmaf(b, b, fmaf(value[i], b, value[i] * value[i]));
-                    square[r] += isfinite(d * d) ? d * d : 0.0f;
-                    value[i] = b;
+                    const int k = k0 + min(c, kn - 1);
+                    d[c][i][r] =
+                        RUNS == 1 ? __ldcs(m.y + y + k * m.ys[1]) : __ldcs(m.pieces + r * outputs + piece + k * plane);
                 }
-                sum[i] = m.bias ? value[i] + bias : value[i];
-                y[a[i].y] = sum[i];
+        }
+        if (RUNS == 1 && m.bias)
+#pragma unroll
+            for (int c = 0; c < CHANNELS; ++c)
+#pragma unroll
+                for (int i = 0; i < WORDS; ++i)
+                    d[c][i][0] -= m.bias[k0 + min(c, kn - 1)];
+        float square[SUMS];
+#pragma unroll
+        for (int j = 0; j < SUMS; ++j) {
+            square[j] = 0;
+#pragma unroll
+            for (int i = 0; i < WORDS; ++i) {
+                const float v = d[j / RUNS][i][j % RUNS], v2 = v * v;
+                square[j] += in[i] && v2 < INFINITY ? v2 : 0.0f;
             }
-            path[i] *= 1.0f / 3.0f;
         }
-#pragma unroll
-        for (int r = 0; r < RUNS; ++r) {
-#pragma unroll
-            for (int d = 16; d; d /= 2)
-                square[r] += __shfl_xor_sync(~0u, square[r], d);
-            if (lane == 0)
-                squares[warp][r] = square[r];
-        }
+        const float part = reduce<SUMS>(square);
+        if (lane % (32 / SUMS) == 0)
+            squares[warp][lane / (32 / SUMS)] = part;
         __syncthreads();
-        float most = 0;
-        int count = 0;
-        for (int w = 0; w < WARPS; ++w)
-            count += live[w];
-#pragma unroll
-        for (int r = 0; r < RUNS; ++r) {
+        if (threadIdx.x < SUMS) {
             float all = 0;
             for (int w = 0; w < WARPS; ++w)
-                all += squares[w][r];
-            most = fmaxf(most, all);
+                all += squares[w][threadIdx.x];
+            /* outputs in the block's words, but for the last word of a row */
+            const int count = min(WARPS * WORDS, words * m.p - (int)blockIdx.x * WARPS * WORDS);
+            sums[threadIdx.x] = step_error * sqrtf(spread * length * all * (float)words / ((float)count * (float)m.q));
         }
         __syncthreads();
-        const float seen = step_error * sqrtf(spread * length * (most / (float)max(count, 1)));
-        const float *w = m.wstat + (int64_t)k * CV_MATCH_W;
-        const float rms = w[0], norm = w[1], prefix = 2 * w[2];
+        unsigned *mask = m.mask + ((int64_t)n * m.k + k0) * m.p * words + word0;
 #pragma unroll
-        for (int i = 0; i < WORDS; ++i) {
-            bool unsafe = false;
-            if (a[i].at >= 0) {
-                /* in units of u; squares of e, which keep their range whatever the data's scale */
-                const float model = a[i].e * rms, e = seen > model ? seen : model, f = a[i].tile * norm;
-                float t = sqrtf(2 * surprise) * f;
-                if (e != 0) {
-                    const float inverse = 1 / e;
-                    const float v = step_variance * ((length * inverse) * (path[i] * inverse) +
-                                                     (a[i].mean * inverse) * (prefix * inverse)) +
-                                    (f * inverse) * (f * inverse);
-                    t = e * allowance<RUNS>(v);
+        for (int c = 0; c < CHANNELS; ++c) {
+            if (c >= kn)
+                break;
+            const int k = k0 + c;
+            const float bias = m.bias ? m.bias[k] : 0.0f;
+            const float4 w = *(const float4 *)(m.wstat + (int64_t)k * CV_MATCH_W); /* rms, norm, prefix, odd */
+            float seen = 0;
+#pragma unroll
+            for (int r = 0; r < RUNS; ++r)
+                seen = fmaxf(seen, sums[c * RUNS + r]);
+#pragma unroll
+            for (int i = 0; i < WORDS; ++i) {
+                float value = d[c][i][0], path = value * value;
+#pragma unroll
+                for (int r = 1; r < RUNS; ++r) {
+                    const float b = value + d[c][i][r];
+                    path += fmaf(b, b, fmaf(value, b, value * value));
+                    value = b;
                 }
-                const float room = m.atol + m.rtol * fabsf(sum[i]);
-                unsafe = !(unit * (t + 4 * (fabsf(value[i]) + fabsf(sum[i]))) <= room);
-            }
-            const unsigned bits = __ballot_sync(~0u, unsafe);
-            const int p = a[i].p, q = a[i].q - lane;
-            if (lane == 0 && p < m.p) {
-                m.mask[(((int64_t)n * m.k + k) * m.p + p) * words + q / 32] = bits;
-                if (bits) {
-                    atomicAdd(&m.counts[cv_scatter_pool(&pools, n, k, p, q)], __popc(bits));
-                    marked += __popc(bits);
+                const float sum = m.bias ? value + bias : value;
+                if (RUNS > 1 && in[i])
+                    m.y[n * m.ys[0] + k * m.ys[1] + p[i] * m.ys[2] + q[i] * m.ys[3]] = sum;
+                const float f = tile[i] * w.y, scale = fmaxf(fmaxf(e[i] * w.x, seen), fmaxf(0.25f * f, 1e-37f));
+                const float room = fmaf(m.rtol - 8 * unit, fabsf(sum), m.atol) - 4 * unit * fabsf(bias);
+                /* V */
+                const float v = fmaf(f, f, step_variance * fmaf(length / 3, path, 2 * mean[i] * w.z));
+                /* z_most's bound times e: no division. Where its squares may have lost digits, the bound is taken anew.
+                 */
+                const float most =
+                    fmaf(0.5f * z_most, v, (surprise + 0.5f * RUNS * bridge_most) / z_most * scale * scale);
+                bool safe = unit * most < room * scale && scale > 1e-15f; /* infinity is not below infinity */
+                if (!safe)
+                    safe = is_safe<RUNS>(scale, f, length / 3 * path, mean[i], w.z, room);
+                const unsigned bits = __ballot_sync(~0u, in[i] && !safe);
+                if (lane == 0 && p[i] < m.p) {
+                    mask[i] = bits;
+                    if (bits) {
+                        atomicAdd(&m.counts[cv_scatter_pool(&pools, n, k, p[i], q[i])], __popc(bits));
+                        marked += __popc(bits);
+                    }
                 }
             }
+            mask += (int64_t)m.p * words;
         }
     }
     if (lane == 0)
-        live[warp] = (int)marked;
+        live[warp] = marked;
     __syncthreads();
     if (threadIdx.x == 0) {
         unsigned all = 0;
         for (int w = 0; w < WARPS; ++w)
-            all += (unsigned)live[w];
+            all += live[w];
         if (all)
             atomicAdd(&m.counts[pools.pools], all);
     }
+}
+
+template <int RUNS, int CHANNELS> int launch(const cv_match_gpu *m, const cv_scatter *scatter, void *stream)
+{
+    const int words = (m->q + 31) / 32 * m->p, each = WARPS * WORDS, channels = PASSES * CHANNELS;
+    const dim3 grid((unsigned)((words + each - 1) / each), (unsigned)((m->kg + channels - 1) / channels),
+                    (unsigned)(m->n * m->groups));
+    cv_match_gpu g = *m;
+    cv_scatter pools = *scatter;
+    void *args[] = {&g, &pools};
+    return cv_overlap_launch((const void *)cv_match_select_kernel<RUNS, CHANNELS>, grid, THREADS, 0, stream, m->overlap,
+                             args);
 }
 
 } // namespace
 
 int cv_match_gpu_select(const cv_match_gpu *m, const cv_scatter *scatter, void *stream)
 {
-    const int words = (m->q + 31) / 32 * m->p, each = WARPS * WORDS;
-    const dim3 grid((unsigned)((words + each - 1) / each), (unsigned)((m->kg + CHANNELS - 1) / CHANNELS),
-                    (unsigned)(m->n * m->groups));
-    if (m->runs == 1)
-        cv_match_select_kernel<1><<<grid, THREADS, 0, (cudaStream_t)stream>>>(*m, *scatter);
-    else
-        cv_match_select_kernel<4><<<grid, THREADS, 0, (cudaStream_t)stream>>>(*m, *scatter);
-    return cudaGetLastError();
+    return m->runs == 4   ? launch<4, 2>(m, scatter, stream)
+           : m->runs == 2 ? launch<2, 4>(m, scatter, stream)
+           : m->kg > 1    ? launch<1, 8>(m, scatter, stream)
+                          : launch<1, 1>(m, scatter, stream);
 }
