@@ -70,6 +70,17 @@ static const char *unit_name(const struct bench *b)
 
 static int decimals(const struct bench *b) { return cli_device(b->context) == CONVOY_CUDA ? 2 : 1; }
 
+/* Of the direct sum's operations, what a plan of the match contract made again in the exact order; negative: not known.
+ */
+static double recomputed(const struct bench *b, const struct row *r)
+{
+    const double flop = convoy_problem_flop(&b->c.problem);
+    for (int i = 0; r->info.math == CONVOY_MATH_MATCH && i < r->phase_count; i++)
+        if (strcmp(r->phases[i].name, "recompute") == 0)
+            return flop > 0 ? r->phases[i].flop / flop : 0;
+    return -1;
+}
+
 static bool is_vendor(const char *name)
 {
     const convoy_engine_info *e;
@@ -106,6 +117,8 @@ static int print_json(const struct bench *b, const struct row *r)
     json_real(line, "rel_rms_err", r->verdict.rel_rms_err);
     cJSON_AddBoolToObject(line, "within_bound", r->verdict.ok);
     cJSON_AddBoolToObject(line, "chosen", r->chosen);
+    if (recomputed(b, r) >= 0)
+        json_real(line, "recomputed_share", recomputed(b, r));
     if (b->o->phases)
         add_phases(b, r, line);
     return json_line(line);
@@ -128,9 +141,12 @@ static int print(const struct bench *b, const struct row *r)
         return print_json(b, r);
     cli_choice_name(&r->info, name, sizeof name);
     snprintf(range, sizeof range, "%s-%s", digits(1e3 * r->timing.p10_s).s, digits(1e3 * r->timing.p90_s).s);
-    printf("%c %-25s %9s %17s %9.*f %8.1f%% %9.2e %9.2e %11s%s\n", r->chosen ? '*' : ' ', name, digits(1e3 * s).s,
+    char again[40] = "";
+    if (recomputed(b, r) >= 0)
+        snprintf(again, sizeof again, "  %.3g%% recomputed", 100 * recomputed(b, r));
+    printf("%c %-25s %9s %17s %9.*f %8.1f%% %9.2e %9.2e %11s%s%s\n", r->chosen ? '*' : ' ', name, digits(1e3 * s).s,
            range, decimals(b), s > 0 ? unit(b) * flop / s : 0, 100 * share(b, flop, compulsory_bytes(&b->c), s),
-           r->verdict.max_abs_err, r->verdict.rel_rms_err, cli_bytes((double)r->info.workspace_bytes).s,
+           r->verdict.max_abs_err, r->verdict.rel_rms_err, cli_bytes((double)r->info.workspace_bytes).s, again,
            r->verdict.ok ? "" : "  ERROR BEYOND ITS BOUND");
     for (int i = 0; b->o->phases && i < r->phase_count; i++) {
         const convoy_phase *p = &r->phases[i];
@@ -153,7 +169,8 @@ static int bench_one(struct bench *b, const char *choice)
     if (status == CONVOY_OK)
         status = convoy_plan_describe(plan, &r.info);
     if (status == CONVOY_OK)
-        status = case_execute(&b->c, plan, b->o->phases ? r.phases : NULL, &r.phase_count);
+        status = case_execute(&b->c, plan, b->o->phases || r.info.math == CONVOY_MATH_MATCH ? r.phases : NULL,
+                              &r.phase_count);
     int code = status == CONVOY_OK ? truth_compare(&b->c, &b->truth, &r.info, &options, false, &r.verdict)
                                    : cli_failed(b->c.text, status);
     if (code == CLI_OK) {
