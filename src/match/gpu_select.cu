@@ -169,7 +169,9 @@ __global__ void __launch_bounds__(THREADS, 3) cv_match_select_kernel(const cv_ma
                     fmaf(0.5f * z_most, v, (surprise + 0.5f * RUNS * bridge_most) / z_most * scale * scale);
                 bool safe = unit * most < room * scale && scale > 1e-15f; /* infinity is not below infinity */
                 if (!safe)
-                    safe = is_safe<RUNS>(scale, f, length / 3 * path, mean[i], w.z, room);
+                    /* of sums so small that their squares vanish, only zeros without anything near are told apart */
+                    safe = (scale > 1e-15f || path > 1e-30f || (f == 0 && value == 0)) &&
+                           is_safe<RUNS>(scale, f, length / 3 * path, mean[i], w.z, room);
                 const unsigned bits = __ballot_sync(~0u, in[i] && !safe);
                 if (lane == 0 && p[i] < m.p) {
                     mask[i] = bits;
