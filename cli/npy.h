@@ -24,8 +24,8 @@ int npy_read(FILE *in, struct npy *array, char why[NPY_WHY]);
 int npy_load(const char *path, struct npy *array, char why[NPY_WHY]);
 
 /* Writes a file that appears whole or not at all: to a temporary file next to it, then renamed. Its mode and owner stay
- * when there was one; one that is write-protected is left alone. What is no regular file (a device, a pipe), or standard
- * output, is written directly. */
+ * when there was one; one that is write-protected is left alone. What is no regular file (a device, a pipe), or
+ * standard output, is written directly. */
 int npy_save(const char *path, const struct npy *array, char why[NPY_WHY]);
 
 /* A pipe or file that is standard output by another name: then no report must follow the array there. */

@@ -198,8 +198,9 @@ static error_t set_run(int key, char *arg, struct argp_state *state)
     case KEY_PADDING:
         return parse_padding(arg, o->pad, &o->pad_same)
                    ? 0
-                   : refuse(state, "padding", arg, "3, 3x5 (height x width), 1,2,3,4 (top,bottom,left,right), "
-                                                     "same or valid");
+                   : refuse(state, "padding", arg,
+                            "3, 3x5 (height x width), 1,2,3,4 (top,bottom,left,right), "
+                            "same or valid");
     case KEY_DILATION:
         return parse_pair(arg, 1, o->dilation)
                    ? 0

@@ -300,8 +300,8 @@ CONVOY_API size_t convoy_weights_bytes(const convoy_weights *weights);
 /* ---- Execute ----------------------------------------------------------------------------------------------------- */
 
 /* Host pointers for a CPU plan, device pointers for a CUDA plan. x, w, bias, y need the alignment of a float. y and the
- * workspace must not overlap anything else (refused where the tensors are packed; strided ones may interleave); x, w and
- * bias are only read. Strided tensors: the pointer is element (0,0,0,0). */
+ * workspace must not overlap anything else (refused where the tensors are packed; strided ones may interleave); x, w
+ * and bias are only read. Strided tensors: the pointer is element (0,0,0,0). */
 typedef struct convoy_args {
     size_t struct_bytes; /* sizeof(convoy_args) */
     const float *x;

@@ -17,16 +17,10 @@ typedef struct walk {
     cv_rows_tile tile;
 } walk;
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* Where part i of `parts` nearly equal parts of `count` begins. */
-static int64_t part(int64_t count, int64_t parts, int64_t i)
-{
-    return count / parts * i + least(count % parts, i);
-}
+static int64_t part(int64_t count, int64_t parts, int64_t i) { return count / parts * i + least(count % parts, i); }
 
 /* Columns: vectors first .. first+v-1 of the row. The last one is moved back to end with the box, and does some outputs
  * twice. */
@@ -114,10 +108,7 @@ static void image_rows(walk *k, int64_t n, int64_t channel, int64_t row, int m)
 
 /* Rows of a sliding tile: at both ends of the input rows only some take part, at half the speed, so short kernels want
  * fewer. */
-static int slide_rows(int64_t taps)
-{
-    return taps < 3 ? 1 : taps < 6 ? 2 : taps < 16 ? 3 : 4;
-}
+static int slide_rows(int64_t taps) { return taps < 3 ? 1 : taps < 6 ? 2 : taps < 16 ? 3 : 4; }
 
 static void walk_box(walk *k, const cv_chain_box *b)
 {

@@ -60,8 +60,8 @@ INLINE void fma_run(vf *acc, const float *const *x, int64_t x_u, const float *wp
     switch (a) {
         FROM(0)
         FROM(1)
-        FROM(2) FROM(3) FROM(4) FROM(5) FROM(6) FROM(7) FROM(8) FROM(9) FROM(10) FROM(11) FROM(12) FROM(13) default
-            : break;
+        FROM(2)
+        FROM(3) FROM(4) FROM(5) FROM(6) FROM(7) FROM(8) FROM(9) FROM(10) FROM(11) FROM(12) FROM(13) default : break;
     }
 #undef FROM
 }

@@ -4,10 +4,7 @@
 #include "lanes.h"
 #include "simd/simd.h"
 
-static int least(int a, int b)
-{
-    return a < b ? a : b;
-}
+static int least(int a, int b) { return a < b ? a : b; }
 
 void CV_ISA_NAME(cv_lanes_load)(const cv_lanes_out *o, float *acc)
 {

@@ -83,7 +83,9 @@ static convoy_status fill_machine(const convoy_context_options *o, cv_machine *m
     if (status != CONVOY_OK)
         return status;
     if (!cv_device_list[o->device])
-        return cv_fail(CONVOY_UNSUPPORTED, "device is cuda: this build has no CUDA code (it was configured with CONVOY_CUDA=OFF, or without nvcc)");
+        return cv_fail(
+            CONVOY_UNSUPPORTED,
+            "device is cuda: this build has no CUDA code (it was configured with CONVOY_CUDA=OFF, or without nvcc)");
     return cv_device_list[o->device]->probe(o->device_index, m);
 }
 

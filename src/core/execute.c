@@ -68,7 +68,8 @@ static convoy_status check_memory(const convoy_plan *plan, const convoy_args *a)
         if (i < 3 && meet(&y, &other[i]))
             return cv_fail(CONVOY_INVALID, "args.y overlaps args.%s: expected memory of its own", other[i].name);
         if (meet(&room, &other[i]))
-            return cv_fail(CONVOY_INVALID, "args.workspace overlaps args.%s: expected memory of its own", other[i].name);
+            return cv_fail(CONVOY_INVALID, "args.workspace overlaps args.%s: expected memory of its own",
+                           other[i].name);
     }
     return CONVOY_OK;
 }

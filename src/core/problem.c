@@ -141,7 +141,10 @@ static convoy_status check_padded(const convoy_problem *p)
     const struct {
         const char *name;
         int64_t size, before, after, stride;
-    } axis[] = {{"h", p->h, p->pad_t, p->pad_b, p->strided && p->h > 1 ? p->x_stride[2] : p->w > 0 ? p->w : 1},
+    } axis[] = {{"h", p->h, p->pad_t, p->pad_b,
+                 p->strided && p->h > 1 ? p->x_stride[2]
+                 : p->w > 0             ? p->w
+                                        : 1},
                 {"w", p->w, p->pad_l, p->pad_r, p->strided && p->w > 1 ? p->x_stride[3] : 1}};
     for (int i = 0; i < 2; i++) {
         int64_t reach;

@@ -125,5 +125,6 @@ void *cv_library_hold_self(void)
 {
     Dl_info about;
     static const char here;
-    return dladdr(&here, &about) && about.dli_fname ? dlopen(about.dli_fname, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD) : NULL;
+    return dladdr(&here, &about) && about.dli_fname ? dlopen(about.dli_fname, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD)
+                                                    : NULL;
 }

@@ -102,7 +102,7 @@ static double estimate(const cv_request *q, const cv_candidate *candidate, size_
     const cv_kit_facts *f = &facts_of(q)[candidate->v[0]];
     *workspace_bytes = f->workspace_bytes;
     const double moved = 2.0 * (double)(f->x_bytes + f->w_bytes + f->y_bytes);
-    const double rate = q->machine->bytes_per_s * (moved < 8e6 ? 2.0 : 0.7); /* what is small stays in L3 */
+    const double rate = q->machine->bytes_per_s * (moved < 8e6 ? 2.0 : 0.7);      /* what is small stays in L3 */
     return (q->machine->threads > 1 ? 14e-6 : 4e-6) + sum_s(q, f) + moved / rate; /* OpenMP's barriers */
 }
 
