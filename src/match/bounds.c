@@ -139,7 +139,9 @@ static void fill_grid(void *user, int64_t task, int thread)
         gather(m, cells, b, 0, m->reach_h, 0, m->reach_w, rows, grid,
                offsetof(cv_match_cell, fourth) + sizeof(double) * (size_t)b);
     gather(m, cells, m->runs, 0, m->reach_h, 0, m->reach_w, rows, grid, offsetof(cv_match_cell, second));
-    gather(m, cells, m->runs, th - 1, th, tw - 1, tw, rows, grid, offsetof(cv_match_cell, tile));
+    /* A tile's elements lie a dilation apart. */
+    const int64_t back_h = (th - 1) * m->request.p.dil_h, back_w = (tw - 1) * m->request.p.dil_w;
+    gather(m, cells, m->runs, back_h, back_h + 1, back_w, back_w + 1, rows, grid, offsetof(cv_match_cell, tile));
 }
 
 void cv_match_cells(const cv_match_call *call)

@@ -263,7 +263,7 @@ static void exit_with_everything(void **state)
                 _exit(1);
             usleep(20000);
             if (SANITIZED)
-                _exit(0); /* what is alive at exit is a leak to the leak checker */
+                _exit(0);   /* what is alive at exit is a leak to the leak checker */
             fclose(stdout); /* cmocka's report is the parent's */
             exit(0);
         }
