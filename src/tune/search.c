@@ -3,8 +3,8 @@
  * 1. Pool. The best few candidates of each engine by the cost model. A model may be wrong about an engine by more than
  * it is about that engine's candidates among each other, so a slow engine's best is still looked at where a slow
  * candidate is not.
- * 2. Looks. Each is made, run twice, and freed before the next. A candidate whose two runs do not fit into the time
- * left, by the model corrected by what the engine's earlier looks came to, is passed over.
+ * 2. Looks. Each is made, run twice (a short one more often), and freed before the next. A candidate whose two runs do
+ * not fit into the time left, by the model corrected by what the engine's earlier looks came to, is passed over.
  * 3. Final. Those within the machine's noise of the leader run in turns, so that a slow spell hits all of them alike,
  * until the time is up or the medians are firm; those that are clearly behind leave early. Half of the finalists at
  * most stay after each stage.
@@ -17,11 +17,12 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_TRIES = 32, MOST_OF_ENGINE = 10, MOST_FINALISTS = 6, MOST_RUNS = 31, FIRM_RUNS = 3 };
+enum { MOST_TRIES = 32, MOST_OF_ENGINE = 10, MOST_FINALISTS = 6, MOST_RUNS = 31, FIRM_RUNS = 3, MOST_LOOKS = 20 };
 static const double engine_worth =
     8.0; /* an engine's best is looked at up to this factor behind the leader's prediction */
 static const double candidate_worth = 2.0; /* the same among an engine's candidates */
 static const double final_worth = 1.35;    /* CPU timings of one program differ by a third from run to run */
+static const double short_s = 1e-3;        /* a first run may be many times the others of a short problem */
 static const double looks_share = 0.6;     /* of the time limit */
 static const double tie = 1.02;
 
@@ -114,12 +115,14 @@ static convoy_status look(struct search *s, struct trial *t, double best_s)
     convoy_status status = make(s, t);
     /* The first run of a GPU plan may load its kernels, so only a second one says anything. */
     const double hopeless = s->request->machine->device == CONVOY_CPU && best_s > 0 ? 3 * best_s : 1e30;
-    for (int run = 0; run < 2 && status == CONVOY_OK; run++) {
-        double seconds;
+    double all_s = 0;
+    for (int run = 0; (run < 2 || (run < MOST_LOOKS && all_s < short_s)) && status == CONVOY_OK; run++) {
+        double seconds = 0;
         status = cv_bench_run(s->bench, t->plan, t->weights, &seconds);
         if (status == CONVOY_OK && (!run || seconds < t->look_s))
             t->look_s = seconds;
-        if (t->look_s > hopeless)
+        all_s += seconds;
+        if (t->look_s > hopeless && all_s >= short_s)
             break;
     }
     if (status != CONVOY_OK)

@@ -103,7 +103,7 @@ double cv_fft_cost(const cv_request *r, const cv_fft_shape *s)
         slots = x_times * dealt(x_groups, s->threads) * (x_group + spill_slots(r, s, 1)) +
                 w_times * dealt(w_groups, s->threads) * (w_rows + halves * 2 * NEAR) +
                 dealt(y_groups, s->threads) * (y_group + spill_slots(r, s, 1)) + bins_slots(r, s) +
-                t_chunks * k_chunks * parts * 20000;
+                t_chunks * k_chunks * parts * 50000;
         slots *= (double)r->p.groups;
         /* What is larger than the last cache goes to memory; reading x's spectra and w is hidden behind the product. */
         const double spectra = 8 * bins * (tiles * cg * x_times + tiles * kg * parts),

@@ -84,7 +84,7 @@ static double sum_s(const cv_request *q, const cv_kit_facts *f)
     const double peak = q->machine->flop_per_s, flop = convoy_problem_flop(p);
     if (strstr(f->implementation, "gemm")) {
         const double elements = (double)p->n * (double)p->c * (double)p->r * (double)p->s * (double)q->P * (double)q->Q;
-        const double columns = (double)(q->P * q->Q), narrow = columns < 64 ? 64 / columns : 1;
+        const double columns = (double)(q->P * q->Q), narrow = columns < 128 ? 128 / columns : 1;
         return flop * narrow / (0.95 * peak) + (p->r * p->s > 1 ? elements * 0.7e-9 / q->machine->threads : 0);
     }
     if (p->groups == p->c && q->kg == 1) {

@@ -25,7 +25,7 @@ static double estimate(const cv_request *q, const cv_candidate *candidate, size_
 {
     (void)candidate;
     *workspace_bytes = 0;
-    return convoy_problem_flop(&q->p) / (1e9 * q->machine->threads);
+    return (q->machine->threads > 1 ? 8e-6 : 0) + convoy_problem_flop(&q->p) / (1e9 * q->machine->threads);
 }
 
 static convoy_status create(const cv_request *q, const cv_candidate *candidate, void **state, cv_needs *needs)
