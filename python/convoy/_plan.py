@@ -187,6 +187,9 @@ _MOST_PLANS = 256
 
 def cached_plan(key, build):
     """The plan of a key; least recently used ones are let go."""
+    plan = _plans.get(key)
+    if plan is not None and len(_plans) <= _MOST_PLANS // 2:
+        return plan  # nothing is about to be let go, so the order does not matter
     with _lock:
         plan = _plans.get(key)
         if plan is None:
