@@ -21,10 +21,14 @@ __device__ __forceinline__ void cv_overlap_wait()
 #endif
 }
 
-/* A launch with or without that; a cudaError_t. */
+/* A launch with or without that; a cudaError_t. CV_PLAIN_LAUNCHES: a build whose launches never overlap. */
 static inline int cv_overlap_launch(const void *kernel, dim3 grid, unsigned threads, size_t shared, void *stream,
                                     int overlap, void **arguments)
 {
+#ifdef CV_PLAIN_LAUNCHES
+    (void)overlap;
+    return cudaLaunchKernel(kernel, grid, dim3(threads), arguments, shared, (cudaStream_t)stream);
+#else
     cudaLaunchAttribute attribute = {};
     attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attribute.val.programmaticStreamSerializationAllowed = 1;
@@ -36,6 +40,7 @@ static inline int cv_overlap_launch(const void *kernel, dim3 grid, unsigned thre
     config.attrs = &attribute;
     config.numAttrs = overlap ? 1 : 0;
     return cudaLaunchKernelExC(&config, kernel, arguments);
+#endif
 }
 
 #endif

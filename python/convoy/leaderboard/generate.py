@@ -180,7 +180,7 @@ def kernels(gpu, math):
         flags = ["-Xptxas=-O1"]  # as the library builds them: ptxas then keeps the order that reuses operands
     else:
         if math == "match":  # the board's kernels have 4 columns at least
-            replace = [("(const void *)cv_scatter_kernel<1>", "nullptr")]
+            replace = [("(const void *)cv_scatter_kernel<1, 0>", "nullptr")]
         defines += _sides(chosen) + [f"CV_BOARD_HOPPER {int(GPUS[gpu].arch == '90a')}"]
     text, files = compose(f"{math}.cu", defines, instances, replace)
     return text, flags, files

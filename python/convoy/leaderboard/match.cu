@@ -54,10 +54,14 @@ static int board_match_plan(const board_case *b, board_match *out)
     m->cg = b->c, m->groups = m->st_h = m->st_w = 1;
     m->parts = m->cg >= 2 * CV_MATCH_PARTS ? CV_MATCH_PARTS : 1;
     m->part = (m->cg + m->parts - 1) / m->parts;
-    m->slice = 2048 / (m->r * m->s);
+    m->slice = 512 / (m->r * m->s);
     m->slice = m->slice < 1 ? 1 : m->slice > m->cg ? m->cg : m->slice;
     m->slices = (m->cg + m->slice - 1) / m->slice;
-    for (m->box = 32; cv_match_gpu_box_bytes(m, m->box) > 128 * 1024; m->box /= 2)
+    m->box = 16;
+    m->at_once = m->parts + 1;
+    if (cv_match_gpu_box_bytes(m) > 96 * 1024)
+        m->at_once = 1;
+    for (; cv_match_gpu_box_bytes(m) > 128 * 1024; m->box /= 2)
         if (m->box == 1)
             return cudaErrorInvalidValue;
     m->rtol = m->atol = board_tolerance / (1 + board_tolerance);
@@ -111,7 +115,7 @@ static int board_match_run(board_match *b, const float *x, const float *w, float
     cv_match_gpu *m = &b->m;
     cv_scatter *a = &b->scatter;
     m->xsum = (float *)(base + b->xsum), m->wslice = (float *)(base + b->wslice);
-    m->wstat = (float *)(base + b->wstat), m->maps = (float *)(base + b->maps);
+    m->wstat = (float *)(base + b->wstat), m->maps = base + b->maps;
     m->tiles = (float *)(base + b->tiles), m->pieces = (float *)(base + b->pieces);
     m->mask = (unsigned *)(base + b->mask), m->counts = (unsigned *)(base + b->counts);
     m->x = a->x = x, m->weight = a->weight = w, m->y = a->y = y;
