@@ -1,5 +1,5 @@
 #!/bin/sh
-# What a review should not have to say: include law, long files, unfinished words, dead links, cppcheck. Prints every
+# What a review should not have to say: format, include law, long files, unfinished words, dead links, cppcheck. Prints every
 # fault, then exits 1 when there was one.
 set -u
 cd "$(dirname "$0")/.."
@@ -28,6 +28,12 @@ out=$(git ls-files '*.md' | while read -r file; do
     done
 done)
 [ -z "$out" ] || fault "links that lead nowhere" "$out"
+
+if command -v clang-format-14 >/dev/null 2>&1; then
+    out=$(tools/format.sh --check 2>&1) || fault "unformatted (make format)" "$(echo "$out" | grep -E 'error:')"
+else
+    echo "check-style: clang-format-14 is not installed, so it was left out"
+fi
 
 if command -v cppcheck >/dev/null 2>&1; then
     # Kernels are seen through their scalar build. The suppressions are matters of taste that the style guide settles;

@@ -17,11 +17,11 @@ extern "C" {
 
 /* What is asked for: a checked problem and everything that may bear on the choice. Plain data, copied freely. */
 typedef struct cv_request {
-    convoy_problem p; /* x_stride, w_stride, y_stride are filled in whether or not p.strided is set */
+    convoy_problem p;     /* x_stride, w_stride, y_stride are filled in whether or not p.strided is set */
     convoy_problem asked; /* the same before strides over one output and dilations of one tap were set to 1 or so */
-    int64_t P, Q;     /* output rows and columns */
-    int64_t cg, kg;   /* channels of a group: C/G and K/G */
-    convoy_math math; /* EXACT, FP32 or MATCH; the planner has already left out engines that do not keep it */
+    int64_t P, Q;         /* output rows and columns */
+    int64_t cg, kg;       /* channels of a group: C/G and K/G */
+    convoy_math math;     /* EXACT, FP32 or MATCH; the planner has already left out engines that do not keep it */
     double rtol, atol;
     int bias, prepared, deterministic;
     size_t workspace_limit; /* bytes; the library's default when the caller set none */
