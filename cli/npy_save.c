@@ -81,8 +81,8 @@ struct temporary {
 static int temporary_open(const char *path, struct temporary *t)
 {
     const char *slash = strrchr(path, '/');
-    if (snprintf(t->folder, sizeof t->folder, "%.*s", slash > path ? (int)(slash - path) : 1, slash ? path : ".") >=
-        (int)sizeof t->folder)
+    const int length = slash == path ? 1 : slash ? (int)(slash - path) : 1;
+    if (snprintf(t->folder, sizeof t->folder, "%.*s", length, slash ? path : ".") >= (int)sizeof t->folder)
         return ENAMETOOLONG;
     t->name[0] = 0;
     t->fd = access("/proc/self/fd", X_OK) == 0 ? open(t->folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600) : -1;

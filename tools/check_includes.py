@@ -27,6 +27,7 @@ LAW = {
     "examples": [],
     "bench": [],
     "tests/conv": [],
+    "tools": [],
     "tests": ["src/", "cli/", "tests/"],
     "include": [],
 }

@@ -19,7 +19,7 @@ out=$($sources | xargs wc -l | awk '$2 != "total" && $1 > 400 { print $2 ": " $1
 out=$(git grep -nIiwE 'todo|fixme|xxx|placeholder' -- 'src' 'include' 'cli' 'tests' 'python' 'examples' ':!*.npy')
 [ -z "$out" ] || fault "unfinished" "$out"
 
-out=$(git grep -nIE '[[:space:]]+$' -- ':!*.npy' ':!*.patch' ':!*.md' ':!tests/fuzz/corpus')
+out=$(git grep -nIE '[[:space:]]+$' -- ':!*.npy' ':!*.patch' ':!*.md' ':!*.svg' ':!tests/fuzz/corpus')
 [ -z "$out" ] || fault "trailing blanks" "$out"
 
 out=$(git ls-files '*.md' | while read -r file; do

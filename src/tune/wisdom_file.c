@@ -141,8 +141,9 @@ enum { NAME_BYTES = PATH_MAX + 32 };
 static int temporary_open(const char *real, char name[NAME_BYTES])
 {
     char folder[PATH_MAX];
-    const char *slash = strrchr(real, '/');
-    snprintf(folder, sizeof folder, "%.*s", slash > real ? (int)(slash - real) : 1, real);
+    const char *slash = strrchr(real, '/'); /* realpath's answer has one */
+    const int length = slash && slash > real ? (int)(slash - real) : 1;
+    snprintf(folder, sizeof folder, "%.*s", length, real);
     name[0] = 0;
     int fd = access("/proc/self/fd", X_OK) == 0 ? open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600) : -1;
     if (fd < 0) {
