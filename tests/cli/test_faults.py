@@ -9,7 +9,7 @@ import sys
 import time
 import unittest
 
-from test_command import CONVOY, Case, convoy, npy, read_npy
+from command import CONVOY, Case, convoy, npy, read_npy
 
 SANITIZED = any(name in os.environ for name in ("ASAN_OPTIONS", "TSAN_OPTIONS")) or b"__asan_init" in open(CONVOY, "rb").read()
 
