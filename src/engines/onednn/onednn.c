@@ -12,6 +12,7 @@
 #include "kit.h"
 #include "chain/taps.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -93,8 +94,11 @@ static double sum_s(const cv_request *q, const cv_kit_facts *f)
         const double share = cv_axis_share(&y, q->P) * cv_axis_share(&x, q->Q);
         return flop * share * (1.0 + 7.0 / (double)q->Q) / (0.65 * peak);
     }
-    const double vectors = (double)((q->kg + 15) / 16 * 16) / (double)q->kg;
-    return flop * vectors / (0.95 * peak);
+    /* A row's sums are chains of dependent multiply-adds: eight of them fill the pipes. A row is one thread's. */
+    const double blocks = (double)((q->kg + 15) / 16), vectors = 16.0 * blocks / (double)q->kg;
+    const double chains = fmin(8.0, (double)q->Q * blocks), threads = q->machine->threads,
+                 rows = fmin(threads, (double)p->n * (double)p->groups * (double)q->P);
+    return flop * vectors * 8.0 / chains * threads / rows / (0.95 * peak);
 }
 
 static double estimate(const cv_request *q, const cv_candidate *candidate, size_t *workspace_bytes)
