@@ -93,10 +93,14 @@ static int temporary_open(const char *path, struct temporary *t)
     return t->fd < 0 ? errno : 0;
 }
 
-static int temporary_name(struct temporary *t)
+/* Where nothing is in the way the file gets its own name at once, and t has none. Else one from which it is renamed:
+ * who is killed by SIGKILL in the instant between leaves a whole file of that name. */
+static int temporary_name(struct temporary *t, const char *path, bool new)
 {
     char self[48];
     snprintf(self, sizeof self, "/proc/self/fd/%d", t->fd);
+    if (new && !*t->name && linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0)
+        return 0;
     for (int i = 0; !*t->name; i++) {
         snprintf(t->name, sizeof t->name, "%s/.convoy-%ld-%d", t->folder, (long)getpid(), i);
         if (linkat(AT_FDCWD, self, AT_FDCWD, t->name, AT_SYMLINK_FOLLOW) == 0)
@@ -124,10 +128,10 @@ static int save_and_rename(const char *path, const struct stat *old, const struc
     sigfillset(&all); /* signals wait while the file has a name, so that none is left behind */
     sigprocmask(SIG_BLOCK, &all, &before);
     if (!error)
-        error = temporary_name(&t);
+        error = temporary_name(&t, path, !old);
     if (close(t.fd) != 0 && !error)
         error = errno;
-    if (!error && rename(t.name, path) != 0)
+    if (!error && *t.name && rename(t.name, path) != 0)
         error = errno;
     if (error && *t.name)
         unlink(t.name);

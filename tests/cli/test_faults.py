@@ -176,8 +176,13 @@ class Ends(Case):
         for i in range(24):
             if i % 2:
                 os.unlink(y)
-            self.end(words, draw.uniform(0.3, 1.1) * whole, (signal.SIGKILL, signal.SIGINT, signal.SIGTERM)[i // 2 % 3])
-            self.assertLessEqual(set(os.listdir(self.at)), {"x.npy", "w.npy", "y.npy"})
+            by = (signal.SIGKILL, signal.SIGINT, signal.SIGTERM)[i // 2 % 3]
+            self.end(words, draw.uniform(0.3, 1.1) * whole, by)
+            others = set(os.listdir(self.at)) - {"x.npy", "w.npy", "y.npy"}
+            for name in others:  # SIGKILL between naming and renaming: nobody can tidy up, but the file is whole
+                self.assertTrue(by == signal.SIGKILL and i % 2 == 0 and name.startswith(".convoy-"), (name, by, i))
+                self.assertEqual(os.path.getsize(self.path(name)), size)
+                os.unlink(self.path(name))
             if not os.path.exists(y):
                 self.assertTrue(i % 2)
                 self.good(*words)
