@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(CV_THREADS(CLASS), CV_BLOCKS(CLASS))
     const cv_place at = cv_tile_place(g, g.tile0 + item);
     const int p0 = at.ty * g.oy, q0 = at.tx * g.ox;
 
-    cv_let_next_start();
+    cv_overlap_next();
     if (threadIdx.x < 16)
         largest[threadIdx.x] = 0;
     const cv_window win = {p0 - g.pad_t, q0 - g.pad_l, g.h, g.w, g.xs[2], g.xs[3]};
@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(CV_THREADS(CLASS), CV_BLOCKS(CLASS))
     cv_with_side<CLASS>(
         g.tx, [&](auto side) { cv_rows_forward<decltype(side)::value, false>(tile, pitch, g.ty, g.cb, largest); });
     __syncthreads();
-    cv_wait_for_previous();
+    cv_overlap_wait();
     cv_with_side<CLASS>(g.ty, [&](auto side) {
         cv_columns_product<decltype(side)::value>(tile, pitch, g.oy, g.tx / 2, g.cb, live_cb, w, g.bins);
     });

@@ -99,7 +99,7 @@ __global__ void __launch_bounds__(CV_THREADS(CLASS), CV_BLOCKS(CLASS))
         largest[threadIdx.x] = 0;
         smallest[threadIdx.x] = 0x7f800000u;
     }
-    cv_let_next_start();
+    cv_overlap_next();
     __syncthreads();
     if (is_x) {
         const cv_place at = cv_tile_place(g, g.tile0 + item);
@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(CV_THREADS(CLASS), CV_BLOCKS(CLASS))
     });
     __syncthreads();
 
-    cv_wait_for_previous(); /* it may still read the spectra that these replace */
+    cv_overlap_wait(); /* it may still read the spectra that these replace */
     if (threadIdx.x < 32) {
         const unsigned top = threadIdx.x < cb ? largest[threadIdx.x] : 0;
         const bool wide = !is_x && top != 0 && top - min(top, smallest[threadIdx.x % 16]) >= CV_RANGE_RATIO;

@@ -116,8 +116,8 @@ __global__ void __launch_bounds__(CV_THREADS(CLASS), CV_BLOCKS(CLASS))
     const cv_place at = cv_tile_place(g, g.tile0 + item);
     const int p0 = at.ty * g.oy, q0 = at.tx * g.ox;
 
-    cv_let_next_start();
-    cv_wait_for_previous();
+    cv_overlap_next();
+    cv_overlap_wait();
     const int xblocks = cv_spectral_xblocks(&g), wblocks = cv_spectral_wblocks(&g);
     int flagged = 0;
     for (int i = threadIdx.x; i < xblocks; i += blockDim.x)

@@ -175,8 +175,8 @@ __global__ void __launch_bounds__(32 * WK * WT, FIT)
             }
     };
 
-    cv_let_next_start();
-    cv_wait_for_previous();
+    cv_overlap_next();
+    cv_overlap_wait();
 #pragma unroll
     for (int s = 0; s < STAGES - 1; s++) {
         if (s < steps)

@@ -126,12 +126,12 @@ __global__ void __launch_bounds__(128, cv_hopper<NT>::FIT)
     /* no swizzle; 128 bytes between core matrices along channels, 512 along tiles */
     const unsigned long long layout = (128ull >> 4) << 16 | (512ull >> 4) << 32;
 
-    cv_let_next_start();
+    cv_overlap_next();
     if (threadIdx.x == 0) {
         for (int i = 0; i < S::STAGES; i++)
             cv_barrier_init(barriers + i * 8);
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-        cv_wait_for_previous();
+        cv_overlap_wait();
         for (int s = 0; s < S::AHEAD && s < steps; s++)
             fill(s);
     }
