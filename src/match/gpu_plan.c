@@ -52,18 +52,8 @@ static int describe(const cv_request *q, int runs, cv_match_gpu *m)
                         .pad_t = (int)p->pad_t,
                         .pad_l = (int)p->pad_l,
                         .runs = runs};
-    m->parts = q->cg >= 2 * CV_MATCH_PARTS ? CV_MATCH_PARTS : 1;
-    m->part = (m->cg + m->parts - 1) / m->parts;
-    m->slice = 512 / (m->r * m->s);
-    m->slice = m->slice < 1 ? 1 : m->slice > m->cg ? m->cg : m->slice;
-    m->slices = (m->cg + m->slice - 1) / m->slice;
-    m->box = 16;
-    m->at_once = m->parts + 1;
-    if (cv_match_gpu_box_bytes(m) > 96 * 1024)
-        m->at_once = 1;
-    for (; cv_match_gpu_box_bytes(m) > 128 * 1024; m->box /= 2)
-        if (m->box == 1)
-            return 0;
+    if (!cv_match_gpu_cut(m))
+        return 0;
     m->rtol = (float)(q->rtol / (1 + q->rtol));
     m->atol = (float)(q->atol / (1 + q->rtol));
     return 1;

@@ -295,6 +295,23 @@ size_t cv_match_gpu_box_bytes(const cv_match_gpu *m)
     return m->at_once * (tall * wide + tall * m->box) * sizeof(float);
 }
 
+int cv_match_gpu_cut(cv_match_gpu *m)
+{
+    m->parts = m->cg >= 2 * CV_MATCH_PARTS ? CV_MATCH_PARTS : 1;
+    m->part = (m->cg + m->parts - 1) / m->parts;
+    m->slice = 512 / (m->r * m->s);
+    m->slice = m->slice < 1 ? 1 : m->slice > m->cg ? m->cg : m->slice;
+    m->slices = (m->cg + m->slice - 1) / m->slice;
+    m->box = 16;
+    m->at_once = m->parts + 1;
+    if (cv_match_gpu_box_bytes(m) > 96 * 1024)
+        m->at_once = 1;
+    for (; cv_match_gpu_box_bytes(m) > 128 * 1024; m->box /= 2)
+        if (m->box == 1)
+            return 0;
+    return 1;
+}
+
 int cv_match_gpu_setup(void)
 {
     return cudaFuncSetAttribute((const void *)cv_match_boxes_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,

@@ -52,18 +52,8 @@ static int board_match_plan(const board_case *b, board_match *out)
         return cudaErrorInvalidValue;
     m->n = b->n, m->h = m->w = b->h, m->k = m->kg = b->k, m->p = m->q = side, m->r = m->s = b->r;
     m->cg = b->c, m->groups = m->st_h = m->st_w = 1;
-    m->parts = m->cg >= 2 * CV_MATCH_PARTS ? CV_MATCH_PARTS : 1;
-    m->part = (m->cg + m->parts - 1) / m->parts;
-    m->slice = 512 / (m->r * m->s);
-    m->slice = m->slice < 1 ? 1 : m->slice > m->cg ? m->cg : m->slice;
-    m->slices = (m->cg + m->slice - 1) / m->slice;
-    m->box = 16;
-    m->at_once = m->parts + 1;
-    if (cv_match_gpu_box_bytes(m) > 96 * 1024)
-        m->at_once = 1;
-    for (; cv_match_gpu_box_bytes(m) > 128 * 1024; m->box /= 2)
-        if (m->box == 1)
-            return cudaErrorInvalidValue;
+    if (!cv_match_gpu_cut(m))
+        return cudaErrorInvalidValue;
     m->rtol = m->atol = board_tolerance / (1 + board_tolerance);
     m->tile_h = ty, m->step_h = ty - m->r + 1, m->down = (side + m->step_h - 1) / m->step_h;
     m->tile_w = tx, m->step_w = tx - m->s + 1, m->across = (side + m->step_w - 1) / m->step_w;
