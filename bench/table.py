@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""Markdown tables and plots from results files (bench/record.py makes those).
+"""Markdown tables from results files (bench/record.py makes those). bench/pictures.sh draws the pictures.
 
     bench/table.py RESULT.json...                 the table, on standard output
-    bench/table.py --plot OUT.svg RESULT.json     a bar chart of a bench run (needs matplotlib)
     bench/table.py --docs README.md docs/*.md     rewrites, in these files, what stands between a line
                                                   <!-- table: bench/results/NAME.json --> and <!-- end of table -->
                                                   (summary instead of table: the times alone; auto: what auto takes
@@ -202,33 +201,6 @@ def table(path, kind="table"):
     return caption(result) + "\n\n" + body + "\n"
 
 
-def plot(path, out):
-    try:
-        import matplotlib  # pylint: disable=import-outside-toplevel
-        matplotlib.use("Agg")
-        matplotlib.rcParams.update({"svg.hashsalt": "convoy", "svg.fonttype": "none"})
-        from matplotlib import pyplot  # pylint: disable=import-outside-toplevel
-    except ImportError:
-        sys.exit("bench/table.py: --plot needs matplotlib (Debian: python3-matplotlib)")
-    result = load(path)
-    best = bench_rows(result["lines"])
-    engines = unique(engine for (_, weights, engine) in best if weights == "fresh")
-    problems = unique(problem for (problem, weights, _) in best if weights == "fresh")
-    figure, axes = pyplot.subplots(figsize=(1.5 + 1.4 * len(problems), 4.2))
-    width = 0.8 / len(engines)
-    for i, engine in enumerate(engines):
-        at = [(p, best[(problem, "fresh", engine)]["median_ms"]) for p, problem in enumerate(problems) if (problem, "fresh", engine) in best]
-        bars = axes.bar([p + (i - (len(engines) - 1) / 2) * width for p, _ in at], [ms for _, ms in at], width, label=engine)
-        axes.bar_label(bars, [number(ms, 2) for _, ms in at], fontsize=6, padding=1)
-    axes.set_yscale("log")
-    axes.set_ylabel("median, ms (less is better)")
-    axes.set_xticks(range(len(problems)), problems, rotation=20, ha="right", fontsize=8)
-    axes.set_title(caption(result).split("; `")[0], fontsize=9)
-    axes.legend(fontsize=8)
-    figure.tight_layout()
-    figure.savefig(out, metadata={"Date": None} if out.endswith(".svg") else None)
-
-
 def update(path, check):
     """Replaces a document's tables; true when it was, or would be, changed."""
     with open(path, encoding="utf-8") as file:
@@ -243,7 +215,6 @@ def update(path, check):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--plot", metavar="OUT")
     parser.add_argument("--docs", action="store_true")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("files", nargs="+")
@@ -254,10 +225,7 @@ def main():
             print(f"{path}: {'its tables differ from the results' if options.check else 'rewritten'}")
         sys.exit(1 if options.check and changed else 0)
     for path in options.files:
-        if options.plot:
-            plot(path, options.plot)
-        else:
-            print(table(path))
+        print(table(path))
 
 
 if __name__ == "__main__":

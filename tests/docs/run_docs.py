@@ -26,7 +26,7 @@ ELSEWHERE = {
     "bench/record.py": "takes minutes; bench/results was made by it",
     "bench/peers/torch_gpu.py": "needs an NVIDIA GPU and PyTorch",
     "bench/table.py --docs": "rewrites the documents",
-    "bench/table.py --plot": "needs matplotlib; its chart is in docs",
+    "bench/pictures.sh": "needs matplotlib; python/tests/test_report.py draws every kind of figure",
     "build/bin/convoy bench A B C D --engine NAME": "NAME is the reader's",
     "build/bin/convoy tune --compare": "takes minutes; tests/cli runs it on small problems",
     "python -m convoy": "the tests of the Python package",

@@ -1,0 +1,174 @@
+"""Lines of `convoy ... --json` for the report: read, told apart, and grouped by what varies between them."""
+
+import json
+import os
+import re
+
+_PROBLEM = re.compile(r"n(\d+)c(\d+)h(\d+)(?:w(\d+))?(?:k(\d+))?r(\d+)(?:s(\d+))?(.*)")
+_PADS = re.compile(r"_pad(\d+(?:[x,]\d+)*)")
+_TILE = re.compile(r"ty(\d+)tx(\d+)")
+
+
+def read(paths):
+    """(rows, facts about the runs) of all files; ValueError naming the file and line otherwise. A row's `source` is its file."""
+    rows, facts = [], []
+    for path in paths:
+        with open(path, encoding="utf-8") as f:
+            text = f.read()
+        try:
+            whole = json.loads(text)
+        except json.JSONDecodeError:
+            whole = None
+        if isinstance(whole, dict) and isinstance(whole.get("lines"), list):
+            machine = whole.get("machine") or {}
+            facts.append({"file": os.path.basename(path), "machine": machine.get("gpu") or _processor(machine),
+                          "date": whole.get("date"), "command": whole.get("command")})
+            rows += [dict(line, source=path) for line in whole["lines"]]
+            continue
+        for number, line in enumerate(text.splitlines(), 1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except json.JSONDecodeError as error:
+                raise ValueError(f"{path}, line {number}: {error.msg}: expected one JSON object a line") from None
+            if not isinstance(row, dict):
+                raise ValueError(f"{path}, line {number}: expected a JSON object")
+            rows.append(dict(row, source=path))
+        facts.append({"file": os.path.basename(path)})
+    rows = [r for r in rows if r.get("problem") and (r.get("median_ms") or r.get("all") or r.get("bound"))]
+    if not rows:
+        raise ValueError(f"{', '.join(map(str, paths))}: no line has problem and median_ms: "
+                         "expected the output of convoy bench, tune or verify with --json")
+    return rows, facts
+
+
+def _processor(machine):
+    parts = [machine.get("cpu"), machine.get("isa"), machine.get("threads") and f"{machine['threads']} threads"]
+    return ", ".join(p for p in parts if p) or None
+
+
+def timed(rows):
+    return [r for r in rows if r.get("median_ms")]
+
+
+def sweeps(rows):
+    """(problem, its timed candidates) of `bench --sweep` and `tune --compare` where more than four have a tile. A candidate is a dict
+    of series, side (None without a tile), ms, chosen, quickest."""
+    found = {}
+    for r in rows:
+        here = found.setdefault((r["source"], r["problem"]), [])
+        if r.get("all"):
+            for one in r["all"]:
+                engine, _, candidate = one["choice"].partition(":")
+                here.append(dict(series=engine, side=_side(candidate), ms=one["ms"], chosen=one["choice"] == r["estimate_choice"],
+                                 quickest=one["choice"] == r["best_choice"]))
+        elif r.get("median_ms") and r.get("weights") != "prepared" and not r.get("peer"):
+            here.append(dict(series=series_of(r), side=_side(r.get("candidate")), ms=r["median_ms"], chosen=bool(r.get("chosen")),
+                             quickest=False))
+    return [(problem, here) for (_, problem), here in found.items() if sum(bool(one["side"]) for one in here) > 4]
+
+
+def _side(candidate):
+    m = _TILE.search(candidate or "")
+    return (int(m[1]) * int(m[2])) ** 0.5 if m else None
+
+
+def series_of(row):
+    """A row's name in a legend."""
+    return (row.get("engine") or "?") + (", prepared" if row.get("weights") == "prepared" else "")
+
+
+def sizes(problem):
+    """A problem string's numbers and, as `rest`, its suffixes, with padding that keeps the image's size written _padsame."""
+    m = _PROBLEM.fullmatch(problem)
+    if not m:
+        return None
+    n, c, h, w, k, r, s = (int(v) if v else None for v in m.groups()[:7])
+    w, k, s = w or h, k or c, s or r
+
+    def same(pads):
+        p = [int(v) for v in re.split("[x,]", pads[1])]
+        top, bottom, left, right = p * 4 if len(p) == 1 else [p[0], p[0], p[1], p[1]] if len(p) == 2 else p
+        return "_padsame" if (top + bottom, left + right) == (r - 1, s - 1) else pads[0]
+
+    return dict(n=n, c=c, h=h, w=w, k=k, r=r, s=s, rest=_PADS.sub(same, m[8]))
+
+
+def best_rows(rows):
+    """Of a sweep's rows for one problem and series the quickest."""
+    best = {}
+    for row in rows:
+        key = (row["problem"], series_of(row))
+        if key not in best or row["median_ms"] < best[key]["median_ms"]:
+            best[key] = row
+    return best
+
+
+def against(rows, place, value):
+    """family -> series -> sorted [(x, value)] where place(sizes) gives (x, family); families and series of one x are left out."""
+    groups = {}
+    for (problem, name), row in best_rows(rows).items():
+        s = sizes(problem)
+        x, family = place(s) if s else (None, None)
+        if x is not None and value(row):
+            groups.setdefault(family, {}).setdefault(name, {})[x] = value(row)
+    groups = {f: {n: sorted(p.items()) for n, p in series.items() if len(p) > 2} for f, series in groups.items()}
+    return {f: series for f, series in groups.items() if series}
+
+
+def by_kernel(s):
+    square = s["r"] == s["s"] and s["h"] == s["w"]
+    deep = s["rest"].endswith("_gc")
+    rest = s["rest"].replace("_padsame", ", padded to the same size").replace("_gc", ", depthwise")
+    return (s["r"], f"n{s['n']}c{s['c']}h{s['h']}" + ("" if deep else f"k{s['k']}") + rest) if square else (None, None)
+
+
+def by_batch(s):
+    w = "" if s["w"] == s["h"] else f"w{s['w']}"
+    return s["n"], f"c{s['c']}h{s['h']}{w}k{s['k']}r{s['r']}{s['rest']}"
+
+
+def by_image(s):
+    return s["h"] * s["w"] / 1e6, f"n{s['n']}c{s['c']}k{s['k']}r{s['r']}{s['rest']}"
+
+
+def on_curves_only(best):
+    """Problems that stand in a family of three or more which differ in one size, and have no more series than its poorest member."""
+    families, series = {}, {}
+    for problem, name in best:
+        series.setdefault(problem, set()).add(name)
+    for problem in series:
+        s = sizes(problem)
+        for place in (by_kernel, by_batch, by_image) if s else ():
+            x, family = place(s)
+            if x is not None:
+                families.setdefault((place, family), []).append(problem)
+    out = set()
+    for members in families.values():
+        least = min(len(series[p]) for p in members)
+        out |= {p for p in members if len(members) > 2 and len(series[p]) == least}
+    return out if len(out) < len(series) else set()
+
+
+def is_transform(name):
+    """Of Convoy's engines, those that go through the FFT."""
+    return name.split(",")[0].split(":")[0] in ("fft", "cuda_fft", "cufft")
+
+
+def is_chain(name):
+    """Engines that compute the exact contract's serial sum."""
+    return name in ("direct", "cuda_igemm")
+
+
+def crossover(series):
+    """The first x from which Convoy's quickest transform stays ahead of every direct sum of anybody's; None when it never does."""
+    ours = [dict(p) for n, p in series.items() if is_transform(n) and "prepared" not in n]
+    direct = [dict(p) for n, p in series.items() if "fft" not in n.lower() and "prepared" not in n]
+    if not ours or not direct:
+        return None
+    first = None
+    for x in sorted(set().union(*ours) & set().union(*direct)):
+        ahead = min(c[x] for c in ours if x in c) < min(c[x] for c in direct if x in c)
+        first = (x if first is None else first) if ahead else None
+    return first
