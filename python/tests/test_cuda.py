@@ -167,6 +167,26 @@ def test_explain_and_tune():
     assert convoy.tune(x, w, budget=1.0, progress=False).info["measured_s"] > 0
 
 
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="one GPU here")
+def test_two_gpus_in_one_process():
+    """Tensors on a GPU that is not the current one, which stays current: what comes after lands where it did before."""
+    x, w, b = _draw(2, 8, 64, 64), _draw(8, 8, 13, 13), _draw(8)
+    for math in ("exact", "fp32"):
+        want = convoy.conv2d(x, w, b, math=math)
+        there = [t.to("cuda:1") for t in (x, w, b)]
+        assert torch.cuda.current_device() == 0
+        y = convoy.conv2d(*there, math=math)
+        plan = convoy.plan(*there[:2], math=math, prepared=True, bias=True)
+        z = plan(there[0], plan.prepare(there[1]), there[2])
+        assert torch.cuda.current_device() == 0 and torch.empty(1, device="cuda").device.index == 0
+        assert y.device.index == 1 and torch.equal(y.cpu(), want.cpu()) and torch.allclose(z.cpu(), want.cpu(), rtol=1e-4, atol=1e-4)
+        assert torch.equal(convoy.conv2d(x, w, b, math=math), want)  # the first GPU's kernels are still set up
+        del plan
+        assert torch.cuda.current_device() == 0
+    with pytest.raises(ValueError, match="one device"):
+        convoy.conv2d(x, there[1])
+
+
 def test_memory_comes_back():
     x, w = _draw(1, 8, 64, 64), _draw(8, 8, 13, 13)
     convoy.conv2d(x, w)

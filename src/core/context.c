@@ -176,7 +176,13 @@ convoy_status convoy_context_create(const convoy_context_options *options, convo
     atomic_init(&shared->references, 1);
     shared->machine.memory = *memory;
     c->shared = shared;
+    const cv_device_ops *ops = cv_device_list[o->device];
+    cv_caller caller;
+    if (ops)
+        cv_caller_enter(&caller, ops);
     convoy_status status = fill_context(c, o);
+    if (ops)
+        cv_caller_leave(&caller);
     if (status == CONVOY_OK)
         *out = c;
     else

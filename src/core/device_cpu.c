@@ -26,6 +26,10 @@ static convoy_status bind(const cv_machine *m)
     return CONVOY_OK;
 }
 
+static int current(void) { return 0; }
+
+static void restore(int index) { (void)index; }
+
 static convoy_status host_alloc(const cv_machine *m, size_t bytes, void **memory)
 {
     *memory = cv_alloc(&m->memory, bytes ? bytes : 1);
@@ -145,6 +149,8 @@ const cv_device_ops cv_device_cpu = {
     .name = "cpu",
     .probe = probe,
     .bind = bind,
+    .current = current,
+    .restore = restore,
     .alloc = host_alloc,
     .free = host_free,
     .copy = copy,

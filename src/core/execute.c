@@ -116,8 +116,6 @@ static convoy_status run(const convoy_plan *plan, const convoy_args *a, cv_phase
         status = m->ops->bind(m);
     if (status != CONVOY_OK)
         return status;
-    cv_fpenv saved;
-    cv_fpenv_enter(&saved);
     if (plan->empty) {
         if (plan->request.p.n && plan->request.p.k)
             status = m->ops->fill_bias(m, &plan->request.p, a->bias, a->y, a->stream);
@@ -131,13 +129,18 @@ static convoy_status run(const convoy_plan *plan, const convoy_args *a, cv_phase
         exec.workspace = plan->needs.workspace_bytes ? align_up(m, a->workspace) : NULL;
         status = (plan->composed ? cv_match_table.execute : plan->choice.engine->execute)(plan->state, &exec);
     }
-    cv_fpenv_leave(&saved);
     return status;
 }
 
 convoy_status convoy_execute(const convoy_plan *plan, const convoy_args *args)
 {
-    return plan ? run(plan, args, NULL) : cv_fail(CONVOY_INVALID, "plan is NULL: expected one from convoy_plan_create");
+    if (!plan)
+        return cv_fail(CONVOY_INVALID, "plan is NULL: expected one from convoy_plan_create");
+    cv_caller caller;
+    cv_caller_enter(&caller, plan->shared->machine.ops);
+    const convoy_status status = run(plan, args, NULL);
+    cv_caller_leave(&caller);
+    return status;
 }
 
 convoy_status convoy_execute_phases(const convoy_plan *plan, const convoy_args *args, convoy_phase *phases,
@@ -152,9 +155,12 @@ convoy_status convoy_execute_phases(const convoy_plan *plan, const convoy_args *
     cv_phases list;
     memset(&list, 0, sizeof list);
     double from = cv_now_s();
+    cv_caller caller;
+    cv_caller_enter(&caller, m->ops);
     convoy_status status = run(plan, args, &list);
     if (status == CONVOY_OK)
         status = m->ops->synchronize(m, args->stream);
+    cv_caller_leave(&caller);
     if (status != CONVOY_OK)
         return status;
     if (list.count == 0) {
@@ -214,12 +220,8 @@ static convoy_status make_weights(const convoy_plan *plan, const float *w, void 
         status = m->ops->alloc(m, g->bytes + cv_align_bytes(m), &g->block);
     if (status == CONVOY_OK) {
         g->data = align_up(m, g->block);
-        if (!plan->empty) {
-            cv_fpenv saved;
-            cv_fpenv_enter(&saved);
+        if (!plan->empty)
             status = fill_weights(plan, w, stream, g);
-            cv_fpenv_leave(&saved);
-        }
     }
     if (status == CONVOY_OK)
         *out = g;
@@ -238,7 +240,11 @@ convoy_status convoy_weights_create(const convoy_plan *plan, const float *w, voi
                        plan ? "the weights" : "one from convoy_plan_create");
     if (!plan->request.prepared)
         return cv_fail(CONVOY_INVALID, "the plan was made with prepared = 0: expected 1");
-    return make_weights(plan, w, stream, weights);
+    cv_caller caller;
+    cv_caller_enter(&caller, plan->shared->machine.ops);
+    const convoy_status status = make_weights(plan, w, stream, weights);
+    cv_caller_leave(&caller);
+    return status;
 }
 
 void convoy_weights_destroy(convoy_weights *g)
@@ -248,8 +254,11 @@ void convoy_weights_destroy(convoy_weights *g)
     const cv_machine *m = &g->shared->machine;
     convoy_allocator memory = m->memory;
     if (g->block) {
+        cv_caller caller;
+        cv_caller_enter(&caller, m->ops);
         m->ops->bind(m);
         m->ops->free(m, g->block);
+        cv_caller_leave(&caller);
     }
     cv_shared_release(g->shared);
     cv_free(&memory, g);

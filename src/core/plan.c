@@ -89,15 +89,15 @@ convoy_status convoy_plan_create(convoy_context *context, const convoy_problem *
         return cv_fail(CONVOY_INVALID, "context is NULL: expected one from convoy_context_create");
     cv_request request;
     cv_choice choice;
-    cv_fpenv saved; /* so that neither the choice nor an engine's tables depend on the caller's mode */
-    cv_fpenv_enter(&saved);
+    cv_caller caller; /* so that neither the choice nor an engine's tables depend on the caller's mode */
+    cv_caller_enter(&caller, context->shared->machine.ops);
     const convoy_plan_options *o = options ? options : &default_options;
     convoy_status status = cv_request_make(context, problem, o, &request);
     if (status == CONVOY_OK)
         status = pick(context, &request, o, &choice);
     if (status == CONVOY_OK)
         status = cv_plan_make(context, &request, &choice, plan);
-    cv_fpenv_leave(&saved);
+    cv_caller_leave(&caller);
     return status;
 }
 
@@ -107,8 +107,11 @@ void convoy_plan_destroy(convoy_plan *plan)
         return;
     convoy_allocator memory = plan->shared->machine.memory;
     if (plan->state) {
+        cv_caller caller;
+        cv_caller_enter(&caller, plan->shared->machine.ops);
         plan->shared->machine.ops->bind(&plan->shared->machine);
         (plan->composed ? cv_match_table.destroy : plan->choice.engine->destroy)(plan->state);
+        cv_caller_leave(&caller);
     }
     cv_shared_release(plan->shared);
     cv_free(&memory, plan);
@@ -226,10 +229,10 @@ convoy_status convoy_explain(convoy_context *context, const convoy_problem *prob
     if (!context || !each)
         return cv_fail(CONVOY_INVALID, "%s is NULL: expected %s", context ? "each" : "context",
                        context ? "a function" : "one from convoy_context_create");
-    cv_fpenv saved;
-    cv_fpenv_enter(&saved);
+    cv_caller caller;
+    cv_caller_enter(&caller, context->shared->machine.ops);
     convoy_status status = explain(context, problem, &o, each, user);
-    cv_fpenv_leave(&saved);
+    cv_caller_leave(&caller);
     return status;
 }
 
@@ -264,9 +267,9 @@ convoy_status convoy_candidates(convoy_context *context, const convoy_problem *p
     if (!context || !each)
         return cv_fail(CONVOY_INVALID, "%s is NULL: expected %s", context ? "each" : "context",
                        context ? "a function" : "one from convoy_context_create");
-    cv_fpenv saved;
-    cv_fpenv_enter(&saved);
+    cv_caller caller;
+    cv_caller_enter(&caller, context->shared->machine.ops);
     convoy_status status = list_candidates(context, problem, options ? options : &default_options, each, user);
-    cv_fpenv_leave(&saved);
+    cv_caller_leave(&caller);
     return status;
 }

@@ -2,6 +2,7 @@
 #ifndef CV_SERVICES_H
 #define CV_SERVICES_H
 
+#include "caller.h"
 #include "plan.h"
 
 typedef struct cv_tuner {

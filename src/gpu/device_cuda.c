@@ -94,6 +94,21 @@ static convoy_status bind(const cv_machine *m)
     return CONVOY_OK;
 }
 
+static int current(void)
+{
+    int index = -1;
+    if (cudaGetDevice(&index) == cudaSuccess)
+        return index;
+    (void)cudaGetLastError(); /* no driver, say; probe finds the words for it */
+    return -1;
+}
+
+static void restore(int index)
+{
+    if (index >= 0 && index != current())
+        (void)cudaSetDevice(index);
+}
+
 static convoy_status gpu_alloc(const cv_machine *m, size_t bytes, void **memory)
 {
     (void)m;
@@ -296,6 +311,8 @@ const cv_device_ops cv_device_cuda = {
     .name = "cuda",
     .probe = probe,
     .bind = bind,
+    .current = current,
+    .restore = restore,
     .alloc = gpu_alloc,
     .free = gpu_free,
     .copy = copy,

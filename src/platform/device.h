@@ -40,6 +40,10 @@ typedef struct cv_device_ops {
     convoy_status (*probe)(int index, cv_machine *machine);
     /* Makes the device current for the calling thread; no-op on the CPU. */
     convoy_status (*bind)(const cv_machine *machine);
+    /* The device that is current for the calling thread, and making it so again: every public call that binds leaves
+     * the caller's as it was. */
+    int (*current)(void);
+    void (*restore)(int index);
 
     convoy_status (*alloc)(const cv_machine *machine, size_t bytes, void **memory);
     void (*free)(const cv_machine *machine, void *memory);

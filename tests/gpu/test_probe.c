@@ -19,7 +19,7 @@
 
 static struct {
     cudaError_t count, start, code, last;
-    int gpus, driver;
+    int gpus, driver, current;
     int major, minor;
 } gpu;
 
@@ -64,8 +64,13 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr which, int in
 }
 cudaError_t cudaSetDevice(int index)
 {
-    (void)index;
+    gpu.current = index;
     return cudaSuccess;
+}
+cudaError_t cudaGetDevice(int *index)
+{
+    *index = gpu.current;
+    return gpu.last = gpu.count;
 }
 cudaError_t cudaFree(void *memory) { return gpu.last = memory ? cudaSuccess : gpu.start; }
 int cv_gpu_has_code(void) { return gpu.last = gpu.code; }
@@ -199,6 +204,26 @@ static void an_index_beyond_the_last_is_invalid(void **state)
     refuses(CONVOY_INVALID, -1, "device_index is -1", "expected 0 to 0");
 }
 
+static void the_callers_device_comes_back(void **state)
+{
+    (void)state;
+    cv_machine m = {.threads = 1};
+    gpu.gpus = 3;
+    gpu.current = 2;
+    const int kept = cv_device_cuda.current();
+    assert_int_equal(cv_device_cuda.probe(1, &m), CONVOY_OK);
+    assert_int_equal(gpu.current, 1);
+    gpu.current = 0;
+    assert_int_equal(cv_device_cuda.bind(&m), CONVOY_OK);
+    assert_int_equal(gpu.current, 1);
+    cv_device_cuda.restore(kept);
+    assert_int_equal(gpu.current, 2);
+    gpu.count = cudaErrorNoDevice; /* nothing is current, no error stays behind, and nothing is put back */
+    cv_device_cuda.restore(cv_device_cuda.current());
+    assert_int_equal(gpu.current, 2);
+    assert_int_equal(gpu.last, cudaSuccess);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -207,6 +232,7 @@ int main(void)
         cmocka_unit_test_setup(other_faults_keep_cudas_words, good_gpu),
         cmocka_unit_test_setup(missing_pieces_are_told_apart, good_gpu),
         cmocka_unit_test_setup(an_index_beyond_the_last_is_invalid, good_gpu),
+        cmocka_unit_test_setup(the_callers_device_comes_back, good_gpu),
     };
     return cmocka_run_group_tests_name("probe", tests, NULL, NULL);
 }
