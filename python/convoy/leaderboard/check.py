@@ -52,7 +52,7 @@ def compare(torch, got, ref):
 def run_case(torch, custom_kernel, case, seed, timed, flush):
     """A dict with misses, repeats and, when timed, the mean in ms and its relative standard error."""
     times, misses, worst, spent = [], 0, -math.inf, 0.0
-    while True:
+    while True:  # a miss ends it, so the seed of a miss is the first one plus the repeats less one
         data = _draw(torch, case, seed + len(times))
         ref = torch.nn.functional.conv2d(data[0], data[1])
         flush.fill_(1)
@@ -70,7 +70,13 @@ def run_case(torch, custom_kernel, case, seed, timed, flush):
         error = math.sqrt(sum((t - mean) ** 2 for t in times) / (n - 1) / n) / mean if n > 1 else math.inf
         if not timed or misses or n >= MOST_REPEATS or spent >= MOST_SECONDS or (n > 2 and error < ENOUGH):
             break
-    return {"problem": str(case), "misses": misses, "worst_excess": worst, "repeats": n, "mean_ms": mean, "relative_error": error}
+    return {"problem": str(case), "seed": seed, "misses": misses, "worst_excess": _finite(worst), "repeats": n, "mean_ms": mean,
+            "relative_error": _finite(error)}
+
+
+def _finite(value):
+    """JSON knows no infinity."""
+    return value if math.isfinite(value) else None
 
 
 def check(path, seed=None, only_tests=False, out=sys.stdout):
