@@ -152,7 +152,8 @@ typedef struct convoy_context_options {
     void *log_user;
 } convoy_context_options;
 
-/* Makes a context. options may be NULL. Errors: INVALID (a field out of range, an ISA the machine lacks), UNSUPPORTED
+/* Makes a context. options may be NULL. Calls on it and on what is made from it leave the calling thread's current CUDA
+ * device as it was. Errors: INVALID (a field out of range, an ISA the machine lacks), UNSUPPORTED
  * (no such device, or a build without CUDA), OUT_OF_MEMORY. */
 CONVOY_API convoy_status convoy_context_create(const convoy_context_options *options, convoy_context **context);
 
