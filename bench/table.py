@@ -100,11 +100,19 @@ def phase_table(lines):
 
 
 def compare_table(lines):
+    """The cost model's choice and, where it was looked at, tune's against the quickest of all that was timed."""
+    tuned = "tuned_choice" in lines[0]
     rows = [[line["problem"], line["estimate_choice"], number(line["estimate_ms"]), line["best_choice"], number(line["best_ms"]),
-             f"{line['ratio']:.2f}", f"{line['timed']} of {line['choices']}"] for line in lines]
-    close = sum(line["ratio"] <= 1.3 for line in lines)
-    return (markdown(["problem", "the cost model takes", "ms", "the quickest", "ms", "ratio", "timed"], rows) +
-            f"\n\nWithin 1.3 of the quickest: {close} of {len(lines)} problems; worst ratio {max(line['ratio'] for line in lines):.2f}.")
+             f"{line['ratio']:.2f}"] + ([line["tuned_choice"], f"{line['tuned_ratio']:.2f}"] if tuned else []) +
+            [f"{line['timed']} of {line['choices']}"] for line in lines]
+    text = markdown(["problem", "the cost model takes", "ms", "the quickest", "ms", "ratio"] + (["tune takes", "ratio"] if tuned else []) +
+                    ["timed"], rows)
+    for name, key, goal in (("The cost model", "ratio", 1.2), ("tune", "tuned_ratio", 1.05)):
+        ratios = [line[key] for line in lines if key in line]
+        if ratios:
+            text += (f"\n\n{name}: within {goal} of the quickest on {sum(r <= goal for r in ratios)} of {len(ratios)} problems; "
+                     f"worst ratio {max(ratios):.2f}.")
+    return text
 
 
 def verify_table(lines):

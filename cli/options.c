@@ -95,7 +95,9 @@ static const struct argp_option bench_options[] = {
 static const struct argp_option tune_options[] = {
     {"budget", KEY_BUDGET, "SECONDS", 0, "For all problems together; by default 10 for each that is not known yet", 4},
     {"compare", KEY_COMPARE, 0, 0,
-     "A table: what the cost model alone chooses, against the quickest of all choices, all timed", 4},
+     "A table: what the cost model and tune choose, against the quickest of all choices; a budget limits how many are "
+     "timed",
+     4},
     {0},
 };
 static const struct argp_option info_options[] = {

@@ -107,6 +107,14 @@ class Wisdom(Case):
         self.assertGreaterEqual(line["ratio"], 1)
         self.assertLessEqual(line["best_ms"], line["estimate_ms"])
         self.assertGreaterEqual(line["choices"], line["timed"])
+        self.assertGreaterEqual(line["tuned_ratio"], 1)
+
+    def test_compare_under_a_budget(self):
+        """Every engine's best is timed however short the time is."""
+        line = self.lines("tune", "n1c2h20k2r5", "--compare", "--budget", "0.001", "--device", "cpu")[0]
+        able = {one["engine"] for one in self.lines("explain", "n1c2h20k2r5", "--device", "cpu") if one["verdict"] != "declined"}
+        self.assertEqual({one["choice"].split(":")[0] for one in line["all"]}, able)
+        self.assertLess(line["timed"], line["choices"])
 
     def test_damage(self):
         file = self.path("wisdom")
