@@ -92,58 +92,6 @@ static int candidates(const cv_request *q, cv_candidate *list, int capacity)
     return count;
 }
 
-/* cuDNN says nothing about time but its order. What its engines were seen to do (docs/performance-log.md): the direct
- * ones reach a third of the FMA rate on multiples of 32 output channels, engine 1 half of it on multiples of 128,
- * engine 0, the plain loop, a twentieth on anything; and a sum takes 41 ns a tap however few outputs there are. */
-static double direct_seconds(const cv_request *q, int engine)
-{
-    const double flop = convoy_problem_flop(&q->p), kg = (double)q->kg, width = engine == 1 ? 128 : 32;
-    const double taps = (double)q->cg * (double)q->p.r * (double)q->p.s;
-    if (q->cg < 4 && q->kg < 4) /* depthwise kernels of its own, and images: its order is all there is to go by */
-        return flop / (0.1 * q->machine->flop_per_s);
-    if (engine == 0)
-        return fmax(flop / (0.05 * q->machine->flop_per_s), 64e-9 * taps);
-    double filled = width * ceil(kg / width) / kg;
-    const double share = engine == 1 ? 0.53 : 0.34;
-    if (engine == 1) { /* its blocks of 128 x 128, in rounds of a block a multiprocessor */
-        const double pixels = (double)q->p.n * (double)q->P * (double)q->Q, sms = q->machine->sm_count;
-        const double blocks = ceil(pixels / 128) * ceil(kg / 128) * (double)q->p.groups;
-        filled *= ceil(blocks / sms) * sms / blocks;
-    }
-    return fmax(filled * flop / (share * q->machine->flop_per_s), 41e-9 * taps);
-}
-
-/* Engine 4 takes one tile of 32 x 32 of all images after another; the other FFT takes whole images, on powers of two,
- * and goes over the spectra of x, w and y about eight times. */
-static double fft_seconds(const cv_request *q, int engine)
-{
-    const convoy_problem *p = &q->p;
-    const double high = (double)(p->h + p->pad_t + p->pad_b), wide = (double)(p->w + p->pad_l + p->pad_r);
-    const double channels = (double)q->cg * (double)p->k;
-    if (engine == 4) {
-        const double down = p->r < 32 ? (double)(33 - p->r) : 1, across = p->s < 32 ? (double)(33 - p->s) : 1;
-        const double tiles = ceil((high - (double)p->r + 1) / down) * ceil((wide - (double)p->s + 1) / across);
-        return 15e-6 + tiles * (13e-6 + 4.3e4 * (double)p->n * channels / q->machine->flop_per_s);
-    }
-    const double points = exp2(ceil(log2(high)) + ceil(log2(wide)));
-    const double spectra = channels + (double)p->n * (double)(p->c + p->k);
-    return 25e-6 + 8.4 * 4 * spectra * points / q->machine->bytes_per_s;
-}
-
-/* The above, a little worse for every place further down the list. */
-static double predict(const cv_request *q, const cv_dnn_config *c, int place)
-{
-    const convoy_problem *p = &q->p;
-    const int engine = c->candidate.v[0];
-    const double y = (double)p->n * (double)q->P * (double)q->Q * (double)p->k;
-    const double bytes = 4 * ((double)p->n * (double)p->c * (double)p->h * (double)p->w + y +
-                              (double)p->k * (double)q->cg * (double)p->r * (double)p->s);
-    const double moved = bytes / q->machine->bytes_per_s;
-    const double work = c->notes & CV_DNN_FFT ? fft_seconds(q, engine) : direct_seconds(q, engine);
-    return ((work > moved ? work : moved) + 5e-6 + (q->bias ? 8 * y / q->machine->bytes_per_s : 0)) *
-           (1 + 0.02 * place);
-}
-
 static double estimate(const cv_request *q, const cv_candidate *candidate, size_t *workspace_bytes)
 {
     char why[CV_REASON_BYTES];
@@ -157,7 +105,7 @@ static double estimate(const cv_request *q, const cv_candidate *candidate, size_
     for (int i = 0; o && i < o->count; i++)
         if (memcmp(&o->config[i].candidate, candidate, sizeof *candidate) == 0) {
             *workspace_bytes = workspace_of(q, &o->config[i]);
-            seconds = predict(q, &o->config[i], i);
+            seconds = cv_dnn_seconds(q, &o->config[i], i);
             break;
         }
     cv_dnn_leave();

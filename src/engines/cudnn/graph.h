@@ -37,6 +37,9 @@ int cv_dnn_list(const cv_dnn_graph *g, cv_dnn_config *list, int capacity);
 /* An execution plan for one configuration, or NULL. */
 cudnnBackendDescriptor_t cv_dnn_plan(const cv_dnn_graph *g, const cv_candidate *candidate, cv_dnn_config *facts);
 
+/* Seconds that a configuration is likely to take, the one at this place of the list (cost.c). */
+double cv_dnn_seconds(const cv_request *q, const cv_dnn_config *c, int place);
+
 /* cuDNN's words for its last failure. */
 void cv_dnn_words(const cv_cudnn *dnn, cudnnStatus_t status, char *text, size_t bytes);
 
