@@ -83,6 +83,13 @@ layout lay_out(const cv_chain_shape *c, const cv_chain_gpu *gpu, const variant *
     return l;
 }
 
+/* Taps in the padding before, or after, the image, of so many outputs along an axis. */
+double outside(int64_t pad, int64_t outputs)
+{
+    const double n = (double)(pad < outputs ? pad : outputs);
+    return n * (double)pad - n * (n - 1) / 2;
+}
+
 int padded(const cv_chain_shape *c) { return c->pad_l > 0 || c->pad_r > 0; }
 
 } // namespace
@@ -102,21 +109,27 @@ double cv_plane_seconds(const cv_chain_shape *c, const cv_chain_gpu *gpu, const 
 {
     const variant *v = &table[choice->variant];
     const layout l = lay_out(c, gpu, v);
-    const double clock = gpu->flop_per_s / gpu->sm_count / 256,
-                 rounds = (double)(c->c / c->groups) * cv_ceil(c->r, l.rc);
-    /* taps of a thread a round, and its FMAs: rows at the tile's ends serve fewer outputs and cost half again */
-    const double fmas = (double)l.rc * c->s * v->pt * v->qt * (1 + 0.5 * v->pt / (double)l.rc);
+    const double clock = gpu->flop_per_s / gpu->sm_count / 256, channels = (double)(c->c / c->groups);
+    /* a thread skips rows in the padding, a warp those columns that all of its lanes have there */
+    double rows = (double)c->r - (outside(c->pad_t, c->p) + outside(c->pad_b, c->p)) / (double)c->p;
+    const int64_t right = c->w + c->pad_l < c->s ? c->w + c->pad_l : c->s;
+    double columns = (double)(right - (c->pad_l > c->q - 1 ? c->pad_l - (c->q - 1) : 0));
+    rows = rows < 1 ? 1 : rows, columns = columns < 1 ? 1 : columns;
+    /* FMAs of a thread: rows at the tile's ends serve fewer outputs and cost half again, a row of taps begins slowly */
+    const double fmas = rows * (columns + 4.4) * v->pt * v->qt * (1 + 0.5 * v->pt / rows) * channels;
     const double warps = cv_ceil(l.tq * l.tp * l.tnn * l.tnk, 32) / 4.0; /* of one scheduler */
     int64_t resident = (int64_t)(gpu->shared_bytes / (l.shared + 1024));
     resident = resident < 1 ? 1 : resident > v->resident ? v->resident : resident;
-    const int64_t each = cv_ceil(l.blocks, gpu->sm_count);
-    if (resident > each)
-        resident = each;
-    const double busy = fmas * warps * resident / v->efficiency, alone = 3.2 * fmas + 200.0 * (double)(l.rc + v->pt);
-    /* loads are not hidden behind the same block's sums, only behind other blocks' */
-    const double wait = 6.0e-6 * clock, turn = busy > alone + wait ? busy : alone + wait;
-    const double turns = (double)l.blocks / ((double)resident * gpu->sm_count);
-    return 1.4 * (turns > 1 ? turns : 1) * rounds * turn / clock + (c->c == c->groups ? 3e-6 : 5e-6);
+    /* whole rounds of blocks, and the rest, which has the multiprocessors to fewer blocks. A round of loads is not
+     * hidden behind its block's sums */
+    const int64_t whole = l.blocks / (resident * gpu->sm_count);
+    const int64_t rest = cv_ceil(l.blocks - whole * resident * gpu->sm_count, gpu->sm_count);
+    const double busy = 1.27 * fmas * warps / v->efficiency, alone = 4.6 * fmas;
+    const double loads = 3.9e-6 * clock * channels * (double)cv_ceil(c->r, l.rc);
+    double cycles = (double)whole * (loads + (resident * busy > alone ? resident * busy : alone));
+    if (rest)
+        cycles += loads + (rest * busy > alone ? rest * busy : alone);
+    return 11.8e-6 + cycles / clock;
 }
 
 int cv_plane_plan(const cv_chain_shape *c, const cv_chain_gpu *gpu, const cv_chain_choice *choice, cv_chain_plan *plan)

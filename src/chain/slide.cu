@@ -122,7 +122,7 @@ double cv_slide_seconds(const cv_chain_shape *c, const cv_chain_gpu *gpu, const 
     /* cycles a tap and warp: with enough warps, bound by issue; with one, by latency, of short rows above all. A row of
      * S taps pays for its loads, a stage for copying. */
     const double loads = v->kt / 4 + (c->s >= 8 ? (v->qt + 7) / 8.0 : (double)(v->qt + c->s - 1) / c->s);
-    double issue = 1.12 * fma + loads + 2 + 40.0 / c->s + 200.0 / (l.nr * c->s);
+    double issue = 1.12 * fma + loads + 2 + 110.0 / c->s + 200.0 / (l.nr * c->s);
     double alone = 1.2 * fma + 20 + 200.0 / c->s + 500.0 / (l.nr * c->s);
     if (c->st_w > 1 || c->dil_w > 1) {
         issue = (1.12 * fma + 3 * v->qt + 25) * (c->st_w > 1 ? 1.4 : 1);
