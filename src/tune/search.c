@@ -1,8 +1,8 @@
 /* The search: which engine and candidate is the quickest, within a time limit.
  *
- * 1. Pool. The best few candidates of each engine by the cost model. A model may be wrong about an engine by more than
- * it is about that engine's candidates among each other, so a slow engine's best is still looked at where a slow
- * candidate is not.
+ * 1. Pool. The best few candidates of each engine by the cost model, each near engine's best first. A model may be
+ * wrong about an engine by more than it is about that engine's candidates among each other, so a slow engine's best is
+ * still looked at where a slow candidate is not.
  * 2. Looks. Each is made, run twice (a short one more often), and freed before the next. A candidate whose two runs do
  * not fit into the time left, by the model corrected by what the engine's earlier looks came to, is passed over.
  * 3. Final. Those within the machine's noise of the leader run in turns, so that a slow spell hits all of them alike,
@@ -64,23 +64,25 @@ static int report(struct search *s, double done, double left_s, const cv_choice 
     return s->stopped;
 }
 
+/* The best of each engine near the leader comes first: when the time is short, and a plan of some engines takes a tenth
+ * of a second to make, the others have still been looked at. */
 static void pool(struct search *s, const cv_choice *ranked, int count)
 {
-    for (int i = 0; i < count && s->count < MOST_TRIES; i++) {
-        const cv_choice *best = NULL;
-        int before = 0;
-        for (int j = 0; j < i; j++)
-            if (ranked[j].engine == ranked[i].engine) {
-                best = best ? best : &ranked[j];
-                before++;
-            }
-        const int worth = best ? before < MOST_OF_ENGINE &&
-                                     ranked[i].predicted_s <= candidate_worth * best->predicted_s &&
-                                     ranked[i].predicted_s <= engine_worth * ranked[0].predicted_s
-                               : ranked[i].predicted_s <= engine_worth * ranked[0].predicted_s;
-        if (worth)
-            s->trial[s->count++].choice = &ranked[i];
-    }
+    const double leader_s = ranked[0].predicted_s;
+    for (int early = 1; early >= 0; early--)
+        for (int i = 0; i < count && s->count < MOST_TRIES; i++) {
+            const cv_choice *first = &ranked[i];
+            int before = 0;
+            for (int j = i - 1; j >= 0; j--)
+                if (ranked[j].engine == ranked[i].engine) {
+                    first = &ranked[j];
+                    before++;
+                }
+            const double seconds = ranked[i].predicted_s;
+            if (early == (before == 0 && seconds <= candidate_worth * leader_s) && before < MOST_OF_ENGINE &&
+                seconds <= engine_worth * leader_s && seconds <= candidate_worth * first->predicted_s)
+                s->trial[s->count++].choice = &ranked[i];
+        }
 }
 
 static convoy_status make(struct search *s, struct trial *t)
