@@ -11,12 +11,10 @@ rm -rf "$prefix" "$3/build"
 "$3/build/consumer_cpp"
 
 command -v pkg-config >/dev/null || { echo "pkg-config is not installed: that half was left out"; exit 0; }
-# The file may name another prefix than the one this test installs into; pkg-config can be told.
-file=$(find "$prefix" -name convoy.pc)
-PKG_CONFIG_PATH=$(dirname "$file")
+PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name convoy.pc)")
 export PKG_CONFIG_PATH
-flags=$(pkg-config --define-variable=prefix="$prefix" --cflags --libs convoy)
-libdir=$(pkg-config --define-variable=prefix="$prefix" --variable=libdir convoy)
+flags=$(pkg-config --cflags --libs convoy)
+libdir=$(pkg-config --variable=libdir convoy)
 # shellcheck disable=SC2086
 cc -std=c99 "$here/project/consumer.c" -o "$3/consumer_pc" $flags -Wl,-rpath,"$libdir"
 "$3/consumer_pc"
