@@ -4,7 +4,9 @@
     bench/table.py RESULT.json...                 the table, on standard output
     bench/table.py --docs README.md docs/*.md     rewrites, in these files, what stands between a line
                                                   <!-- table: bench/results/NAME.json --> and <!-- end of table -->
-                                                  (summary instead of table: the times alone; auto: what auto takes
+                                                  (summary instead of table: the times alone; brief: Convoy and the
+                                                  best peer, without the command; peers: every library's
+                                                  ratio, files separated by commas; auto: what auto takes
                                                   against the best; line: time against size; threads: one against two;
                                                   isa: AVX2 against AVX-512)
     bench/table.py --check --docs FILE...         exit code 1 when that would change a file"""
@@ -91,6 +93,43 @@ def error_table(best):
              f"{line['max_abs_err']:.1e}", f"{line['rel_rms_err']:.1e}",
              f"{line['workspace_bytes'] / 2**20:.1f} MiB" if "workspace_bytes" in line else "-"] for line in own]
     return markdown(["problem", "engine", "candidate", "GFLOP/s of the direct sum", "worst error", "rms error / rms of y", "workspace"], rows)
+
+
+def brief_table(lines):
+    """Convoy's own quickest engine beside the quickest peer."""
+    best, rows = bench_rows(lines), []
+    for problem in unique(line["problem"] for line in lines):
+        here = [line for (p, _, _), line in best.items() if p == problem]
+
+        def quickest(weights, peer):
+            found = [l for l in here if l["weights"] == weights and bool(l.get("peer")) == peer and not l.get("vendor")]
+            return min(found, key=lambda l: l["median_ms"], default=None)
+
+        own, ahead, peer = quickest("fresh", False), quickest("prepared", False), quickest("fresh", True)
+        if own and peer:
+            rows.append([problem, f"{number(own['median_ms'])} ({own['engine']})", number(ahead["median_ms"]) if ahead else "-",
+                         f"{number(peer['median_ms'])} ({peer['engine']})", f"{peer['median_ms'] / own['median_ms']:.2g}"])
+    return markdown(["problem", "Convoy, ms", "with prepared weights, ms", "best peer, ms", "times as long"], rows)
+
+
+def peers_table(paths):
+    """Each library of some files against Convoy's quickest fp32 engine, over the problems that both did."""
+    rows = []
+    for path in paths:
+        result = load(os.path.join(ROOT, path))
+        best = bench_rows(result["lines"])
+        own = {}
+        for (problem, weights, _), line in best.items():
+            if weights == "fresh" and not line.get("peer") and not line.get("vendor") and line.get("math", "fp32") == "fp32":
+                own[problem] = min(own.get(problem, line["median_ms"]), line["median_ms"])
+        for engine in unique(name for (_, _, name), line in best.items() if line.get("peer") or line.get("vendor")):
+            ratios = [line["median_ms"] / own[problem] for (problem, weights, name), line in best.items()
+                      if name == engine and weights == "fresh" and problem in own]
+            if ratios:
+                spread = unique(number(ratio, 2) for ratio in (min(ratios), max(ratios)))
+                rows.append([engine.split(" (")[0], caption(result).split(",")[0].split(";")[0], str(len(ratios)), " to ".join(spread),
+                             f"[{os.path.basename(path)}](../{path})"])
+    return markdown(["library", "machine", "problems", "times as long as Convoy", "results"], rows)
 
 
 def phase_table(lines):
@@ -186,10 +225,14 @@ def pairs_table(lines, key, names):
 
 
 def table(path, kind="table"):
+    if kind == "peers":
+        return peers_table(path.split(",")) + "\n"
     result = load(path)
     lines = result["lines"]
     if not lines:
         sys.exit(f"{path}: it has no lines")
+    if kind == "brief":
+        return caption(result).split("; `")[0] + "\n\n" + brief_table(lines) + "\n"
     if kind in ("auto", "line"):
         body = {"auto": auto_table, "line": line_table}[kind](lines)
     elif kind == "threads":
@@ -213,8 +256,8 @@ def update(path, check):
     """Replaces a document's tables; true when it was, or would be, changed."""
     with open(path, encoding="utf-8") as file:
         old = file.read()
-    pattern = re.compile(r"(<!-- (table|summary|auto|line|threads|isa): (\S+) -->\n).*?(<!-- end of table -->)", re.S)
-    new = pattern.sub(lambda m: m[1] + "\n" + table(os.path.join(ROOT, m[3]), m[2]) + "\n" + m[4], old)
+    pattern = re.compile(r"(<!-- (table|summary|brief|peers|auto|line|threads|isa): (\S+) -->\n).*?(<!-- end of table -->)", re.S)
+    new = pattern.sub(lambda m: m[1] + "\n" + table(m[3] if m[2] == "peers" else os.path.join(ROOT, m[3]), m[2]) + "\n" + m[4], old)
     if new != old and not check:
         with open(path, "w", encoding="utf-8") as file:
             file.write(new)

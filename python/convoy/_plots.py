@@ -263,6 +263,7 @@ def tile_side(page):
             _untiled(page, ax, name, [r for r in here if r["series"] == name and not r["side"]])
         low, high = ax.get_ylim()
         for what, label, style in (("quickest", "quickest", dict(marker="o", ms=10, mfc="none", mec="#222222", mew=1.2)),
+                                   ("tuned", "taken by tune", dict(marker="d", ms=8, mfc="none", mec="#AA4499", mew=1.4)),
                                    ("chosen", "chosen by the cost model", dict(marker="*", ms=11, color="#F0C000", mec="#222222", mew=0.8))):
             at = [(r["side"] or ax.get_xlim()[1], r["ms"]) for r in here if r[what] and low < r["ms"] < high]
             if at:

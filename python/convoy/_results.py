@@ -54,7 +54,7 @@ def timed(rows):
 
 def sweeps(rows):
     """(problem, its timed candidates) of `bench --sweep` and `tune --compare` where more than four have a tile. A candidate is a dict
-    of series, side (None without a tile), ms, chosen, quickest."""
+    of series, side (None without a tile), ms, and whether it is chosen (by the cost model), tuned (tune's choice), the quickest."""
     found = {}
     for r in rows:
         here = found.setdefault((r["source"], r["problem"]), [])
@@ -62,10 +62,10 @@ def sweeps(rows):
             for one in r["all"]:
                 engine, _, candidate = one["choice"].partition(":")
                 here.append(dict(series=engine, side=_side(candidate), ms=one["ms"], chosen=one["choice"] == r["estimate_choice"],
-                                 quickest=one["choice"] == r["best_choice"]))
+                                 tuned=one["choice"] == r.get("tuned_choice"), quickest=one["choice"] == r["best_choice"]))
         elif r.get("median_ms") and r.get("weights") != "prepared" and not r.get("peer"):
             here.append(dict(series=series_of(r), side=_side(r.get("candidate")), ms=r["median_ms"], chosen=bool(r.get("chosen")),
-                             quickest=False))
+                             tuned=False, quickest=False))
     return [(problem, here) for (_, problem), here in found.items() if sum(bool(one["side"]) for one in here) > 4]
 
 

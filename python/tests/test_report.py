@@ -21,7 +21,7 @@ def _lines():
                    phases=[dict(name=name, ms=0.5 * n, bytes=1e6, flop=1e8, floor_share=0.5) for name in ("forward", "product")])
     yield dict(problem="n4c64h128k64r16", engine="a library", peer=True, weights="fresh", median_ms=9.0, rel_rms_err=1e-6)
     choices = [dict(choice=f"fft:ty{t}tx{t}", predicted_ms=1.0, ms=2.0 + abs(t - 48) / 10) for t in (16, 24, 32, 48, 64, 96)]
-    yield dict(problem="n1c32h128k32r15", estimate_choice="fft:ty32tx32", best_choice="fft:ty48tx48",
+    yield dict(problem="n1c32h128k32r15", estimate_choice="fft:ty32tx32", best_choice="fft:ty48tx48", tuned_choice="fft:ty48tx48",
                all=choices + [dict(choice="direct", predicted_ms=60.0, ms=70.0)])
     yield dict(problem="n1c2h9k2r3", engine="direct", ok=True, worst=1e-7, bound=1e-6, rel_rms_err=1e-7)
 
@@ -35,7 +35,7 @@ def test_page_is_self_contained(tmp_path):
         if title != "Image size":
             assert f">{title}</h2>" in text, title
     assert "transforms ahead" in text and "from R = 8" in text
-    assert "chosen by the cost model" in text and "direct: 70 ms" in text
+    assert "chosen by the cost model" in text and "direct: 70 ms" in text and "taken by tune" in text
     assert re.search(r"fft: within \d+ % of the line", text)
     assert "<img" not in text and "<script" not in text and "n4c64h128k64r8" in text and not re.search(r"(href|src)=['\"]?http", text)
     ids = re.findall(r'<clipPath id="([^"]+)"', text)
