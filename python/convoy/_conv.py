@@ -1,7 +1,8 @@
 """conv2d and its relatives for arrays of any kind."""
 
 import ctypes as ct
-import sys
+
+import numpy as np
 
 from . import _lib
 from ._arguments import make_problem
@@ -55,14 +56,16 @@ def conv2d(x, w, bias=None, *, stride=1, padding=0, dilation=1, groups=1, math="
     Raises ValueError, TypeError, NotImplementedError (no engine accepts it) or MemoryError. The interpreter's lock is not
     held while the library computes. PyTorch tensors that need gradients go through convoy.torch.conv2d.
     """
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(x, torch.Tensor) and not is_plain(torch, x, w, bias):
-        if out is not None:
-            raise ValueError("out is given, and an input requires a gradient or is being traced: expected out=None")
-        from . import torch as convoy_torch
+    if not isinstance(x, np.ndarray) and hasattr(x, "__torch_function__"):
+        import torch  # not from sys.modules: a compiler would trace that, and compile again whenever something is imported
 
-        return convoy_torch.conv2d(x, w, bias, stride=stride, padding=padding, dilation=dilation, groups=groups, math=math, rtol=rtol,
-                                   atol=atol, engine=engine, workspace_limit=workspace_limit)
+        if isinstance(x, torch.Tensor) and not is_plain(torch, x, w, bias):
+            if out is not None:
+                raise ValueError("out is given, and an input requires a gradient or is being traced: expected out=None")
+            from . import torch as convoy_torch
+
+            return convoy_torch.conv2d(x, w, bias, stride=stride, padding=padding, dilation=dilation, groups=groups, math=math, rtol=rtol,
+                                       atol=atol, engine=engine, workspace_limit=workspace_limit)
     return on_arrays(x, w, bias, stride, padding, dilation, groups, math, rtol, atol, out, engine, workspace_limit)
 
 
