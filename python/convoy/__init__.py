@@ -2,6 +2,7 @@
 
 from ._conv import ArrayPlan, conv2d, explain, plan, tune
 from ._lib import ConvoyError, ConvoyMemoryError, ConvoyValueError, UnsupportedError, lib as _library
+from ._memory import release_memory
 from ._plan import Plan, Weights, context, engines, info
 from . import wisdom
 
@@ -20,6 +21,7 @@ __all__ = [
     "explain",
     "info",
     "plan",
+    "release_memory",
     "tune",
     "wisdom",
 ]

@@ -6,9 +6,10 @@ torch is in sys.modules.
 
 import functools
 import sys
-import threading
 
 import numpy as np
+
+from ._memory import numpy_result, torch_result, workspace
 
 _FLOAT32 = np.dtype(np.float32)
 _CPU = ("cpu", 0)
@@ -106,11 +107,11 @@ def view(name, a):
 def empty_like_kind(v, shape):
     """A fresh packed float32 array of v's kind on v's device, and its address."""
     if v.kind == "numpy":
-        a = np.empty(shape, np.float32)
+        a = numpy_result(shape)
         return a, a.__array_interface__["data"][0]
     if v.kind == "torch":
         torch = sys.modules["torch"]
-        t = torch.empty(shape, dtype=torch.float32, device=v.keep.device)
+        t = torch_result(torch, shape) if v.device is _CPU else torch.empty(shape, dtype=torch.float32, device=v.keep.device)
         return t, t.data_ptr()
     cupy = sys.modules["cupy"]
     with cupy.cuda.Device(v.device[1]):
@@ -127,27 +128,10 @@ def stream_of(v):
     return sys.modules["cupy"].cuda.get_current_stream().ptr
 
 
-class _Kept(threading.local):
-    """Each thread's workspace on the host. The system hands out fresh pages one fault at a time: 60 MiB of them cost a quarter of a
-    20 ms call."""
-
-    block, address = np.empty(0, np.uint8), 0
-
-
-_kept = _Kept()
-_MOST_KEPT = 512 << 20  # bytes; what is larger goes back after the call
-
-
 def scratch(v, nbytes):
     """(address, owner) of nbytes of workspace on v's device: torch's or CuPy's allocator on a GPU, the thread's block on the host."""
     if v.device[0] == "cpu":
-        if nbytes <= _kept.block.nbytes:
-            return _kept.address, _kept.block
-        block = np.empty(nbytes, np.uint8)
-        address = block.__array_interface__["data"][0]
-        if nbytes <= _MOST_KEPT:
-            _kept.block, _kept.address = block, address
-        return address, block
+        return workspace(nbytes)
     if v.kind == "torch":
         torch = sys.modules["torch"]
         block = torch.empty(nbytes, dtype=torch.uint8, device=v.keep.device)

@@ -102,6 +102,43 @@ def test_out(draw):
     assert np.array_equal(wide[..., 3:10], want) and (wide[..., :3] == 5).all() and (wide[..., 10:] == 5).all()
 
 
+def _place(y):
+    return y.__array_interface__["data"][0]
+
+
+def test_a_large_result_s_memory_serves_again_when_nobody_holds_it(draw):
+    x, w = draw(1, 1, 600, 600), draw(1, 1, 5, 5)
+    convoy.release_memory()
+    first = convoy.conv2d(x, w, math="exact")
+    kept, place, part = first.copy(), _place(first), first[0, 0, 3:, 7]
+    del first
+    second = convoy.conv2d(-x, w, math="exact")
+    assert _place(second) != place and np.array_equal(part, kept[0, 0, 3:, 7])
+    window = memoryview(second)
+    del part
+    third = convoy.conv2d(x, w, math="exact")
+    assert _place(third) == place and np.array_equal(third, kept)
+    del second
+    fourth = convoy.conv2d(x, w, math="exact")
+    assert np.array_equal(np.asarray(window), -kept) and not np.shares_memory(fourth, window)
+    assert convoy.conv2d(x, w, math="exact", out=third) is third
+
+
+def test_threads_get_memory_of_their_own(draw):
+    x, w = draw(1, 1, 600, 600), draw(1, 1, 5, 5)
+    want, wrong = convoy.conv2d(x, w, math="exact").copy(), []
+
+    def work(scale):
+        for _ in range(10):
+            if not np.array_equal(convoy.conv2d(scale * x, w, math="exact"), scale * want):
+                wrong.append(scale)
+
+    threads = [threading.Thread(target=work, args=(np.float32(2.0**i),)) for i in range(6)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    assert not wrong
+
+
 def test_out_overlaps(draw):
     x, w = draw(1, 1, 9, 9), draw(1, 1, 1, 1)
     with pytest.raises(ValueError, match="args.y overlaps args.x"):

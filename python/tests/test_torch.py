@@ -101,6 +101,24 @@ def test_compile():
     assert torch.equal(y, layer(x))
 
 
+def test_a_large_result_s_memory_serves_again_when_nobody_holds_it():
+    x, w = _draw(1, 1, 600, 600), _draw(1, 1, 5, 5)
+    holds = [lambda y: y, lambda y: y[0, 0, 3:, 7], lambda y: y.untyped_storage(), lambda y: y.numpy(), lambda y: y.detach(), lambda y: y.share_memory_()]
+    for hold in holds:
+        convoy.release_memory()
+        y = convoy.conv2d(x, w)
+        place, held = y.data_ptr(), hold(y)
+        del y
+        assert convoy.conv2d(x, w).data_ptr() != place, hold
+        del held
+    convoy.release_memory()
+    place = convoy.conv2d(x, w).data_ptr()
+    y = convoy.conv2d(x, w)
+    assert y.data_ptr() == place and not y._is_view() and y.is_contiguous() and torch.equal(y, convoy.conv2d(x, w))
+    y.requires_grad_().square().sum().backward()  # a tensor like any other
+    assert torch.equal(y.grad, 2 * y)
+
+
 class _Lazy(types.ModuleType):
     """Like the lazy modules of some packages: whoever goes through sys.modules and looks at each changes it on the way."""
 
