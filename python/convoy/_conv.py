@@ -109,7 +109,7 @@ def on_arrays(x, w, bias, stride, padding, dilation, groups, math, rtol, atol, o
     if bv is not None:
         _check_bias(bv, wv.shape[0])
     if ov is None:
-        result, address = empty_like_kind(xv, plan.y_shape)
+        result, address = empty_like_kind(xv, plan.y_shape, plan.y_bytes)
         if planar or unbatched:
             result = result[0, 0] if planar else result[0]
     else:
@@ -171,7 +171,7 @@ class ArrayPlan(Plan):
         if bv is not None:
             _check_bias(bv, self.y_shape[1])
         if out is None:
-            out, address = empty_like_kind(xv, self.y_shape)
+            out, address = empty_like_kind(xv, self.y_shape, self.y_bytes)
         else:
             ov = view("out", out)
             _same_device(xv, out=ov)

@@ -2,6 +2,7 @@
 
 import ctypes as ct
 import os
+import struct
 import sys
 from pathlib import Path
 
@@ -203,6 +204,11 @@ def _load():
 
 
 lib = _load()
+
+# convoy_execute for every call: its arguments as packed bytes, which take a third of the time of an Args.
+pack_args = struct.Struct("@" + "".join("N" if kind is ct.c_size_t else "P" for _, kind in Args._fields_)).pack
+execute = lib["convoy_execute"]
+execute.restype, execute.argtypes = ct.c_int, [_P, ct.c_char_p]
 
 
 def check(status):

@@ -11,7 +11,7 @@ import threading
 import numpy as np
 
 _MOST_WORKSPACE = 512 << 20  # bytes a thread; what is larger goes back after the call
-_LEAST_RESULT = 1 << 20  # bytes; for less the allocator keeps pages itself
+LEAST_RESULT = 1 << 20  # bytes; for less the allocator keeps pages itself
 _MOST_RESULTS = 256 << 20  # bytes of blocks remembered
 
 
@@ -89,27 +89,16 @@ def _storages(torch):
     return _Blocks(lambda count: torch.empty(count, dtype=torch.float32, device="cpu").untyped_storage(), lambda storage: storage.nbytes(), cut, holders)
 
 
-def _count(shape):
-    count = 1
-    for n in shape:
-        count *= n
-    return count
+def numpy_result(shape, nbytes):
+    return _numpy.result(shape, nbytes // 4)
 
 
-def numpy_result(shape):
-    count = _count(shape)
-    return np.empty(shape, np.float32) if 4 * count < _LEAST_RESULT else _numpy.result(shape, count)
-
-
-def torch_result(torch, shape):
+def torch_result(torch, shape, nbytes):
     """On the CPU."""
     global _torch
-    count = _count(shape)
-    if 4 * count < _LEAST_RESULT:
-        return torch.empty(shape, dtype=torch.float32, device="cpu")
     if _torch is None:
         _torch = _storages(torch)
-    return _torch.result(shape, count)
+    return _torch.result(shape, nbytes // 4)
 
 
 def release_memory():

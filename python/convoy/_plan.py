@@ -1,6 +1,7 @@
 """Contexts, plans and prepared weights as Python objects."""
 
 import ctypes as ct
+import math
 import os
 import threading
 import weakref
@@ -8,9 +9,10 @@ from collections import OrderedDict
 
 from . import _lib
 from ._arguments import make_problem
-from ._lib import check, lib
+from ._lib import check, execute, lib, pack_args
 from ._tensor import scratch, stream_of, view
 
+_ARGS_BYTES = ct.sizeof(_lib.Args)
 _lock = threading.RLock()  # plans of one context are made by one thread at a time
 _contexts = {}
 _wisdom = None  # path, or None for what CONVOY_WISDOM says
@@ -131,7 +133,7 @@ class Plan:
         handle = ct.c_void_p()
         with _lock:
             check(lib.convoy_plan_create(context(device).handle, problem, options, handle))
-        self.handle, self.device, self.y_shape = handle.value, device, y_shape
+        self.handle, self.device, self.y_shape, self.y_bytes = handle.value, device, y_shape, 4 * math.prod(y_shape)
         self.workspace_bytes = lib.convoy_plan_workspace_bytes(handle)
         self.bias, self.prepared = bool(options.bias), bool(options.prepared)
         weakref.finalize(self, lib.convoy_plan_destroy, self.handle)
@@ -170,13 +172,10 @@ class Plan:
 
     def run(self, x, w_address, weights, bias_address, y_address):
         """Executes on addresses; x is a View, whose device gives workspace and stream."""
-        a = _lib.Args(ct.sizeof(_lib.Args), x.address, w_address, weights, bias_address, y_address)
-        if self.workspace_bytes:
-            a.workspace, owner = scratch(x, self.workspace_bytes)
-            a.workspace_bytes = self.workspace_bytes
-        if x.device[0] == "cuda":
-            a.stream = stream_of(x)
-        status = lib.convoy_execute(self.handle, a)
+        nbytes = self.workspace_bytes
+        room, owner = scratch(x, nbytes) if nbytes else (0, None)
+        status = execute(self.handle, pack_args(_ARGS_BYTES, x.address, w_address or 0, weights or 0, bias_address or 0, y_address, room, nbytes,
+                                                stream_of(x) or 0))
         if status:
             check(status)
 

@@ -9,7 +9,7 @@ import sys
 
 import numpy as np
 
-from ._memory import numpy_result, torch_result, workspace
+from ._memory import LEAST_RESULT, numpy_result, torch_result, workspace
 
 _FLOAT32 = np.dtype(np.float32)
 _CPU = ("cpu", 0)
@@ -104,14 +104,14 @@ def view(name, a):
     raise TypeError(f"{name} is a {type(a).__name__}: expected a NumPy array, a PyTorch tensor or a DLPack object")
 
 
-def empty_like_kind(v, shape):
-    """A fresh packed float32 array of v's kind on v's device, and its address."""
+def empty_like_kind(v, shape, nbytes):
+    """A fresh packed float32 array of nbytes of v's kind on v's device, and its address."""
+    kept = nbytes >= LEAST_RESULT and v.device is _CPU
     if v.kind == "numpy":
-        a = numpy_result(shape)
+        a = numpy_result(shape, nbytes) if kept else np.empty(shape, np.float32)
         return a, a.__array_interface__["data"][0]
     if v.kind == "torch":
-        torch = sys.modules["torch"]
-        t = torch_result(torch, shape) if v.device is _CPU else torch.empty(shape, dtype=torch.float32, device=v.keep.device)
+        t = torch_result(sys.modules["torch"], shape, nbytes) if kept else v.keep.new_empty(shape)
         return t, t.data_ptr()
     cupy = sys.modules["cupy"]
     with cupy.cuda.Device(v.device[1]):
