@@ -49,7 +49,7 @@ int cv_match_gpu_setup(void);
 size_t cv_match_gpu_box_bytes(const cv_match_gpu *m);
 /* From cg, r, s and what the problem says of windows: parts, slices and boxes that shared memory holds; 0 when none do.
  */
-int cv_match_gpu_cut(cv_match_gpu *m);
+int cv_match_gpu_cut(cv_match_gpu *m, size_t shared_bytes);
 int cv_match_gpu_sums(const cv_match_gpu *m, int counters, int what, void *stream); /* zeroes the counters too */
 int cv_match_gpu_boxes(const cv_match_gpu *m, int what, void *stream);
 int cv_match_gpu_select(const cv_match_gpu *m, const cv_scatter *scatter, void *stream);

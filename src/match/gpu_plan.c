@@ -52,7 +52,7 @@ static int describe(const cv_request *q, int runs, cv_match_gpu *m)
                         .pad_t = (int)p->pad_t,
                         .pad_l = (int)p->pad_l,
                         .runs = runs};
-    if (!cv_match_gpu_cut(m))
+    if (!cv_match_gpu_cut(m, q->machine->gpu_shared_bytes))
         return 0;
     m->rtol = (float)(q->rtol / (1 + q->rtol));
     m->atol = (float)(q->atol / (1 + q->rtol));

@@ -285,6 +285,8 @@ __global__ void __launch_bounds__(THREADS) cv_match_boxes_kernel(const cv_match_
     }
 }
 
+const int MOST_SHARED = 144 * 1024; /* that blocks of boxes ask for, where the device has it */
+
 int blocks_of(int64_t items, int each) { return (int)((items + each - 1) / each); }
 
 } // namespace
@@ -295,8 +297,9 @@ size_t cv_match_gpu_box_bytes(const cv_match_gpu *m)
     return m->at_once * (tall * wide + tall * m->box) * sizeof(float);
 }
 
-int cv_match_gpu_cut(cv_match_gpu *m)
+int cv_match_gpu_cut(cv_match_gpu *m, size_t shared_bytes)
 {
+    const size_t most = shared_bytes && shared_bytes < MOST_SHARED ? shared_bytes - 1024 : MOST_SHARED - 16 * 1024;
     m->parts = m->cg >= 2 * CV_MATCH_PARTS ? CV_MATCH_PARTS : 1;
     m->part = (m->cg + m->parts - 1) / m->parts;
     m->slice = 512 / (m->r * m->s);
@@ -306,16 +309,27 @@ int cv_match_gpu_cut(cv_match_gpu *m)
     m->at_once = m->parts + 1;
     if (cv_match_gpu_box_bytes(m) > 96 * 1024)
         m->at_once = 1;
-    for (; cv_match_gpu_box_bytes(m) > 128 * 1024; m->box /= 2)
+    for (; cv_match_gpu_box_bytes(m) > most; m->box /= 2)
         if (m->box == 1)
             return 0;
     return 1;
 }
 
+/* the same for every plan, so that plans do not lower each other's limit */
 int cv_match_gpu_setup(void)
 {
+    int device = 0, most = 0;
+    cudaFuncAttributes f;
+    cudaError_t e = cudaGetDevice(&device);
+    if (e == cudaSuccess)
+        e = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    if (e == cudaSuccess)
+        e = cudaFuncGetAttributes(&f, (const void *)cv_match_boxes_kernel);
+    if (e != cudaSuccess)
+        return e;
+    most -= (int)f.sharedSizeBytes;
     return cudaFuncSetAttribute((const void *)cv_match_boxes_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                144 * 1024);
+                                most < MOST_SHARED ? most : MOST_SHARED);
 }
 
 int cv_match_gpu_sums(const cv_match_gpu *m, int counters, int what, void *stream)

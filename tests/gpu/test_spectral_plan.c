@@ -13,12 +13,13 @@
 
 /* The product's shapes belong to the kernels, which are not here: two, of which one is larger. */
 int cv_spectral_product_shapes(int hopper) { return hopper ? 2 : 1; }
-float cv_spectral_product_shape(int shape, int *outputs, int *tiles, int *begin)
+float cv_spectral_product_shape(int shape, int *outputs, int *tiles, int *begin, int *bytes)
 {
     *outputs = shape ? 64 : 32;
     *tiles = shape ? 56 : 32;
     *begin = 1;
-    return 10.0f;
+    *bytes = shape ? 110000 : 90000;
+    return shape ? 5.0f : 10.0f;
 }
 
 static const cv_spectral_machine machine = {.bytes = 3e12,
@@ -133,9 +134,28 @@ static void limits(void **state)
     assert_int_equal(check(&s, &s, 1, 128, 128, 1, 1000), 0);
 }
 
+/* A GPU with 99 KB a block gets neither tiles nor product shapes that ask for more. */
+static void small_shared_memory(void **state)
+{
+    (void)state;
+    const struct side s = side_of(128, 32, 0, 0, 1);
+    cv_spectral_machine small = machine;
+    small.block = 101376;
+    cv_spectral g;
+    cv_spectral_plan p;
+    memset(&g, 0, sizeof g);
+    g.n = 1, g.c = g.cg = g.k = g.kg = 64, g.h = g.w = s.image, g.r = g.s = s.taps, g.p = g.q = s.outputs;
+    g.stride_h = g.stride_w = 1;
+    assert_int_equal(cv_spectral_make_plan(&g, 1, 128, 128, SIZE_MAX, 0, &machine, &p), 0);
+    assert_int_equal(p.shape, 1);
+    assert_int_equal(cv_spectral_make_plan(&g, 1, 128, 128, SIZE_MAX, 0, &small, &p), -1);
+    assert_int_equal(cv_spectral_make_plan(&g, 1, 64, 64, SIZE_MAX, 0, &small, &p), 0);
+    assert_int_equal(p.shape, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(sides), cmocka_unit_test(whole_images),
-                                       cmocka_unit_test(limits)};
+                                       cmocka_unit_test(limits), cmocka_unit_test(small_shared_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,22 +48,22 @@ int cv_forward_setup(void);
 int cv_product_setup(void);
 int cv_inverse_setup(void);
 int cv_hopper_shapes(void);
-float cv_hopper_shape(int shape, int *outputs, int *tiles);
+float cv_hopper_shape(int shape, int *outputs, int *tiles, int *bytes);
 int cv_hopper_setup(void);
 int cv_hopper_product(const cv_spectral *g, int shape, void *stream);
 }
 #if CV_BOARD_HOPPER
 int cv_spectral_product_shapes(int) { return cv_hopper_shapes(); }
-float cv_spectral_product_shape(int shape, int *outputs, int *tiles, int *begin)
+float cv_spectral_product_shape(int shape, int *outputs, int *tiles, int *begin, int *bytes)
 {
     *begin = 3;
-    return cv_hopper_shape(shape, outputs, tiles);
+    return cv_hopper_shape(shape, outputs, tiles, bytes);
 }
 int cv_product_setup(void) { return cv_hopper_setup(); }
 int cv_spectral_product(const cv_spectral *g, int shape, void *stream) { return cv_hopper_product(g, shape, stream); }
 #else
 int cv_hopper_shapes(void) { return 0; }
-float cv_hopper_shape(int, int *, int *) { return 0; }
+float cv_hopper_shape(int, int *, int *, int *) { return 0; }
 int cv_hopper_setup(void) { return 0; }
 int cv_hopper_product(const cv_spectral *, int, void *) { return cudaErrorNotSupported; }
 #endif
@@ -111,7 +111,10 @@ static int board_plan(const board_case *b, int runs, cv_spectral_plan *plan)
             strides[t][i] = step;
     g.c /= runs, g.cg /= runs;
     /* the rates matter to choosing tiles and to cutting work only; neither is left to do */
-    const cv_spectral_machine machine = {1e12, 1e12, 1, 132, 2e5, CV_BOARD_HOPPER, 0};
+    int device = 0, shared = 0;
+    cudaGetDevice(&device);
+    cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    const cv_spectral_machine machine = {1e12, 1e12, 1, 132, 2e5, CV_BOARD_HOPPER, 0, (double)shared};
     return cv_spectral_make_plan(&g, 1, b->choice[0], b->choice[1], SIZE_MAX, 0, &machine, plan);
 }
 

@@ -52,8 +52,12 @@ static int board_match_plan(const board_case *b, board_match *out)
         return cudaErrorInvalidValue;
     m->n = b->n, m->h = m->w = b->h, m->k = m->kg = b->k, m->p = m->q = side, m->r = m->s = b->r;
     m->cg = b->c, m->groups = m->st_h = m->st_w = 1;
-    if (!cv_match_gpu_cut(m))
-        return cudaErrorInvalidValue;
+    int device = 0, count = 0, shared = 0;
+    cudaGetDevice(&device);
+    cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device);
+    const int e = cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    if (e || !cv_match_gpu_cut(m, (size_t)shared))
+        return e ? e : cudaErrorInvalidValue;
     m->rtol = m->atol = board_tolerance / (1 + board_tolerance);
     m->tile_h = ty, m->step_h = ty - m->r + 1, m->down = (side + m->step_h - 1) / m->step_h;
     m->tile_w = tx, m->step_w = tx - m->s + 1, m->across = (side + m->step_w - 1) / m->step_w;
@@ -67,13 +71,9 @@ static int board_match_plan(const board_case *b, board_match *out)
     memcpy(m->ws, c.ws, sizeof c.ws);
     memcpy(m->ys, c.ys, sizeof c.ys);
 
-    int device = 0, count = 0, shared = 0;
-    cudaGetDevice(&device);
-    cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device);
-    const int e = cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
     const cv_chain_gpu gpu = {count, (size_t)shared, 1e12, 1e12};
-    if (e || cv_scatter_plan(&c, &gpu, &out->scatter))
-        return e ? e : cudaErrorInvalidValue;
+    if (cv_scatter_plan(&c, &gpu, &out->scatter))
+        return cudaErrorInvalidValue;
 
     const double plane = (double)side * side, outputs = plane * b->n * b->k;
     const double words = (double)b->n * b->k * side * ((side + 31) / 32);

@@ -31,7 +31,8 @@ static cv_spectral_machine rates(const cv_machine *m)
                                    .multiprocessors = multiprocessors,
                                    .shared = m->gpu_shared_bytes > 0 ? (double)m->gpu_shared_bytes + 1024 : 233472,
                                    .hopper = m->sm_major == 9 && m->sm_minor == 0,
-                                   .launch = 2e-6};
+                                   .launch = 2e-6,
+                                   .block = (double)m->gpu_shared_bytes};
     return r;
 }
 

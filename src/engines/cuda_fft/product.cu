@@ -268,20 +268,21 @@ static const int shape_count = sizeof shapes / sizeof shapes[0];
 
 extern "C" {
 int cv_hopper_shapes(void);
-float cv_hopper_shape(int shape, int *outputs, int *tiles);
+float cv_hopper_shape(int shape, int *outputs, int *tiles, int *bytes);
 int cv_hopper_setup(void);
 int cv_hopper_product(const cv_spectral *g, int shape, void *stream);
 }
 
 extern "C" int cv_spectral_product_shapes(int hopper) { return shape_count + (hopper ? cv_hopper_shapes() : 0); }
 
-extern "C" float cv_spectral_product_shape(int shape, int *outputs, int *tiles, int *begin)
+extern "C" float cv_spectral_product_shape(int shape, int *outputs, int *tiles, int *begin, int *bytes)
 {
     *begin = shape >= shape_count ? 3 : 1;
     if (shape >= shape_count)
-        return cv_hopper_shape(shape - shape_count, outputs, tiles);
+        return cv_hopper_shape(shape - shape_count, outputs, tiles, bytes);
     *outputs = shapes[shape].outputs;
     *tiles = shapes[shape].tiles;
+    *bytes = shapes[shape].bytes;
     return shapes[shape].cycles;
 }
 

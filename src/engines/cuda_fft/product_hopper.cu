@@ -216,10 +216,11 @@ static const cv_hopper_entry shapes[] = {CV_ENTRY(3, 8.6f) CV_ENTRY(4, 7.8f) CV_
 
 extern "C" int cv_hopper_shapes(void) { return sizeof shapes / sizeof shapes[0]; }
 
-extern "C" float cv_hopper_shape(int shape, int *outputs, int *tiles)
+extern "C" float cv_hopper_shape(int shape, int *outputs, int *tiles, int *bytes)
 {
     *outputs = 64;
     *tiles = shapes[shape].tiles;
+    *bytes = shapes[shape].bytes;
     return shapes[shape].cycles;
 }
 

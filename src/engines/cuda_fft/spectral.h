@@ -61,17 +61,17 @@ CV_ANYWHERE static inline int cv_spectral_wblocks(const cv_spectral *g) { return
 enum { CV_FORWARD_X = 1, CV_FORWARD_W = 2 };
 
 /* The complex product's block shapes: how many (with those for Hopper, compute capability 9.0, or without). Of one:
- * outputs and tiles of a block, steps of 16 channels that its beginning and end cost, and (returned) a step's cycles
- * for 16 outputs by 8 tiles by 8 channels. */
+ * outputs and tiles of a block, steps of 16 channels that its beginning and end cost, bytes of shared memory, and
+ * (returned) a step's cycles for 16 outputs by 8 tiles by 8 channels. */
 int cv_spectral_product_shapes(int hopper);
-float cv_spectral_product_shape(int shape, int *outputs, int *tiles, int *begin);
+float cv_spectral_product_shape(int shape, int *outputs, int *tiles, int *begin, int *bytes);
 
 /* Each launcher only enqueues and returns a cudaError_t. The first launch on a device must come after cv_spectral_setup
  * there. */
 int cv_spectral_setup(void);
 /* Whether this device and this build let a kernel begin while the one before it ends; after cv_spectral_setup. */
 int cv_spectral_overlaps(void);
-/* Lets a kernel ask for that much shared memory. */
+/* Lets a kernel ask for that much shared memory, or for what the device has where that is less. */
 int cv_allow_shared(const void *kernel, int bytes);
 /* w with its strides to a packed copy. */
 int cv_spectral_pack(const cv_spectral *g, float *copy, void *stream);

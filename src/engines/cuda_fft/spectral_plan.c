@@ -54,14 +54,16 @@ static void side_times(int side, double *first, double *point)
 static double largest(double a, double b) { return a > b ? a : b; }
 
 /* The product's block shape of least cost; *cycles: what 16 x 8 x 8 of the product then cost, padding included. */
-static int choose_shape(int outputs, int tiles, int channels, int hopper, double *cycles)
+static int choose_shape(int outputs, int tiles, int channels, const cv_spectral_machine *m, double *cycles)
 {
     const double steps = (channels + 15) / 16;
     int best = 0;
     *cycles = INFINITY;
-    for (int i = 0; i < cv_spectral_product_shapes(hopper); i++) {
-        int bk, bt, begin;
-        const double one = cv_spectral_product_shape(i, &bk, &bt, &begin);
+    for (int i = 0; i < cv_spectral_product_shapes(m->hopper); i++) {
+        int bk, bt, begin, bytes;
+        const double one = cv_spectral_product_shape(i, &bk, &bt, &begin, &bytes);
+        if (m->block > 0 && bytes > m->block)
+            continue;
         const double nk = (outputs + bk - 1) / bk, nt = (tiles + bt - 1) / bt;
         const double cost = one * (steps + begin) * 16 / channels * nk * bk * nt * bt / ((double)outputs * tiles);
         if (cost < *cycles) {
@@ -141,7 +143,7 @@ static void predict(cv_spectral_plan *p, const cv_spectral_machine *m)
         const double x_blocks = p->tile_step * channel_blocks, w_cost = w_block_cost(g);
         const double w_blocks = outputs * cv_spectral_wblocks(g), steps = (g->cgp + 15) / 16;
         const double x_alone = forward_time(&r, x_blocks, 0, 0);
-        p->shape = choose_shape(p->groups > 1 ? g->kg : p->k_step, p->tile_step, g->cgp, m->hopper, &cycles);
+        p->shape = choose_shape(p->groups > 1 ? g->kg : p->k_step, p->tile_step, g->cgp, m, &cycles);
         b[PHASE_X] = x_bytes + 8 * bins * tiles * channels;
         b[PHASE_W] = w_again * (w_bytes + 8 * bins * g->k * g->cgp);
         b[PHASE_PRODUCT] =
@@ -193,6 +195,15 @@ static int tile_outputs(int side, int taps, int image, int pad, int64_t outputs)
     return side - taps + 1 < outputs ? side - taps + 1 : (int)outputs;
 }
 
+/* Whether a block of the transforms has room, by an upper bound: rows are up to 7 words longer than the tile's,
+ * channels up to 35 apart, and the inverse holds the spectra first. */
+static int has_room(const cv_spectral *g, const cv_spectral_machine *m)
+{
+    const int rows = 2 * g->r <= g->ty && g->ty <= 64 ? g->ty / 2 : g->ty;
+    const double row = g->tx + 7, x = g->cb * (g->ty * row + 35), w = g->wcb * (rows * row + 35);
+    return !(m->block > 0) || 4 * largest(largest(x, w), 2.0 * g->bins * g->cb) + 256 <= m->block;
+}
+
 /* Block counts of a launch that must stay below 2^31. */
 static int too_many(const cv_spectral_plan *p)
 {
@@ -230,6 +241,8 @@ int cv_spectral_make_plan(const cv_spectral *base, int groups, int ty, int tx, s
     g->cgp = p.depthwise ? 1 : (g->cg + 1) / 2 * 2;
     g->ng = groups;
     g->wcb = 2 * g->r <= ty && ty <= 64 && g->cb < 16 && g->cgp > g->cb ? 2 * g->cb : g->cb;
+    if (!has_room(g, machine))
+        return -1;
     const int wblocks = cv_spectral_wblocks(g);
     p.weights_flags_at = round_up((size_t)8 * g->bins * g->k * g->cgp);
     p.weights_copy_at = p.weights_flags_at + round_up((size_t)g->k * wblocks);

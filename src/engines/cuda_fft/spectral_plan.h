@@ -22,6 +22,7 @@ typedef struct cv_spectral_machine {
     double shared; /* bytes of shared memory a multiprocessor */
     int hopper;    /* compute capability 9.0 */
     double launch; /* seconds between dependent kernels */
+    double block;  /* bytes of shared memory that a block may have; 0 for what the kernels ask at most */
 } cv_spectral_machine;
 
 typedef struct cv_spectral_plan {
