@@ -1,4 +1,4 @@
-"""The one-file submission: its rules, that it holds this library's kernels, that they compile, and what it does elsewhere."""
+"""The one-file submission: its rules, that it holds this library's kernels, and what it does elsewhere. test_submissions.py compiles them."""
 
 import ast
 import math
@@ -19,7 +19,6 @@ from convoy.leaderboard.problems import BENCHMARKS
 from convoy.leaderboard.source import _rename, roots, strip_comments
 
 MADE = [(gpu, math) for gpu, maths in plans().items() for math in maths]
-NVCC = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
 
 
 def _text_of(source, name):
@@ -115,25 +114,6 @@ def test_holds_this_library_s_kernels(gpu, math):
                 missing.append(line)
         instance = r"CV_SLIDE\(|CV_GATHER\(|cv_slide_kernel<kt, qt|cv_gather_kernel<kt, pt|cv_scatter_kernel<1, 0>"
         assert all(re.search(instance, line) for line in missing), (name, missing[:5])
-
-
-@pytest.mark.skipif(not NVCC, reason="no nvcc")
-@pytest.mark.parametrize("math", sorted({m for g, m in MADE if g == "H100"}))
-def test_compiles(math, tmp_path):
-    text = generate("H100", math)
-    (tmp_path / "kernels.cu").write_text(_text_of(text, "KERNELS"))
-    flags = re.search(r"extra_cuda_cflags=\[(.*?)\]", text).group(1).replace('"', "").split(", ")
-    start = os.times().children_user
-    done = subprocess.run([NVCC, "-std=c++17", *flags, "-Xcompiler=-fPIC", "-c", "-o", "kernels.o", "kernels.cu"], cwd=tmp_path,
-                          capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert "error" not in done.stderr
-    spent = os.times().children_user - start
-    assert spent < 45, f"{spent:.0f} s of compiling: the board allows 60"
-    symbols = subprocess.run(["nm", "-C", "kernels.o"], cwd=tmp_path, capture_output=True, text=True).stdout
-    assert " T convoy_board_run" in symbols and " T convoy_board_bytes" in symbols
-    missing = [line for line in symbols.splitlines() if re.search(r" U .*(cv_|convoy_|board)", line)]
-    assert not missing, missing
 
 
 def test_module_compiles(tmp_path):
