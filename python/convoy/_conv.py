@@ -1,6 +1,9 @@
 """conv2d and its relatives for arrays of any kind."""
 
+from __future__ import annotations
+
 import ctypes as ct
+from typing import Any, Dict, List, Optional, Union
 
 import numpy as np
 
@@ -9,6 +12,7 @@ from ._arguments import make_problem
 from ._lib import check, lib
 from ._plan import Plan, Weights, cached_plan, context, plan_options
 from ._tensor import empty_like_kind, packed, view
+from ._types import Array, Ints, Math, Other, Padding, Shape
 
 
 def _rank4(name, v):
@@ -40,8 +44,10 @@ def _check_bias(b, k):
         raise ValueError("bias is not contiguous: expected a contiguous vector")
 
 
-def conv2d(x, w, bias=None, *, stride=1, padding=0, dilation=1, groups=1, math="fp32", rtol=None, atol=None, out=None,
-           engine=None, workspace_limit=None):
+def conv2d(x: Array, w: Other, bias: Optional[Other] = None, *, stride: Ints = 1,
+           padding: Padding = 0, dilation: Ints = 1, groups: int = 1,
+           math: Math = "fp32", rtol: Optional[float] = None, atol: Optional[float] = None, out: Optional[Array] = None,
+           engine: Optional[str] = None, workspace_limit: Optional[int] = None) -> Array:
     """2-D convolution with torch.nn.functional.conv2d's meaning (cross-correlation), in strict FP32.
 
     x (N, C, H, W) or (C, H, W), w (K, C/G, R, S), bias (K), or one image x (H, W) with one kernel w (R, S): float32 NumPy arrays, PyTorch tensors (CPU or CUDA, on the current
@@ -148,7 +154,9 @@ class ArrayPlan(Plan):
         super().__init__(problem, options, device, y_shape)
         self._x, self._w = x_view, w_view
 
-    def __call__(self, x, w, bias=None, out=None):
+    def __call__(self, x: Array, w: Union[Other, Weights], bias: Optional[Other] = None, out: Optional[Array] = None) -> Array:
+        """y of x; w is an array, or what prepare gave for a plan with prepared=True. ValueError where a shape, device or stride is not
+        the plan's."""
         xv = _rank4("x", view("x", x))
         if (xv.shape, xv.device) != (self._x[0], self.device) or xv.stride != self._x[1]:
             raise ValueError(f"x has shape {xv.shape}, strides {xv.stride} on {xv.device}: the plan was made for {self._x[0]}, {self._x[1]} on {self.device}")
@@ -182,11 +190,14 @@ class ArrayPlan(Plan):
         return out
 
 
-def plan(x, w=None, *, stride=1, padding=0, dilation=1, groups=1, bias=False, prepared=False, deterministic=False, math="fp32",
-         rtol=None, atol=None, engine=None, exclude=None, workspace_limit=None):
+def plan(x: Union[Other, Shape, str], w: Union[Other, Shape, None] = None, *, stride: Ints = 1,
+         padding: Padding = 0, dilation: Ints = 1, groups: int = 1, bias: bool = False, prepared: bool = False, deterministic: bool = False,
+         math: Math = "fp32", rtol: Optional[float] = None, atol: Optional[float] = None,
+         engine: Optional[str] = None, exclude: Optional[str] = None, workspace_limit: Optional[int] = None) -> ArrayPlan:
     """A reusable plan for arrays like x and w, for two shapes (packed, CPU), or for a problem string such as "n4c64h128k64r8".
 
     plan(x, w) computes; plan.prepare(w) transforms w once for a plan made with prepared=True; plan.info says what was chosen.
+    deterministic: the same bits every time. engine, exclude: names, separated by commas for exclude. Raises as conv2d does.
     """
     return _plan_with("estimate", 0.0, None, x, w, stride, padding, dilation, groups, bias, prepared, deterministic, math, rtol, atol, engine,
                       exclude, workspace_limit)
@@ -205,8 +216,10 @@ def _plan_with(effort, time_limit, progress, x, w, stride, padding, dilation, gr
     return ArrayPlan(problem, options, device, y_shape, x_view, w_view)
 
 
-def tune(x, w=None, *, stride=1, padding=0, dilation=1, groups=1, bias=False, prepared=False, deterministic=False, math="fp32",
-         rtol=None, atol=None, exclude=None, workspace_limit=None, budget=10.0, progress=True):
+def tune(x: Union[Other, Shape, str], w: Union[Other, Shape, None] = None, *, stride: Ints = 1,
+         padding: Padding = 0, dilation: Ints = 1, groups: int = 1, bias: bool = False, prepared: bool = False, deterministic: bool = False,
+         math: Math = "fp32", rtol: Optional[float] = None, atol: Optional[float] = None,
+         exclude: Optional[str] = None, workspace_limit: Optional[int] = None, budget: float = 10.0, progress: bool = True) -> ArrayPlan:
     """Times the likeliest engines and tile sizes within budget seconds, remembers the winner in wisdom (when a file is named,
     see convoy.wisdom) and returns its plan. progress: a bar (needs tqdm; without it no bar), or False."""
     bar = None
@@ -232,9 +245,11 @@ def tune(x, w=None, *, stride=1, padding=0, dilation=1, groups=1, bias=False, pr
             bar.close()
 
 
-def explain(x, w=None, *, stride=1, padding=0, dilation=1, groups=1, bias=False, prepared=False, deterministic=False, math="fp32",
-            rtol=None, atol=None, engine=None, exclude=None, workspace_limit=None):
-    """One dict an engine: chosen, slower (with its time), or declined (with the reason)."""
+def explain(x: Union[Other, Shape, str], w: Union[Other, Shape, None] = None, *, stride: Ints = 1,
+            padding: Padding = 0, dilation: Ints = 1, groups: int = 1, bias: bool = False, prepared: bool = False, deterministic: bool = False,
+            math: Math = "fp32", rtol: Optional[float] = None, atol: Optional[float] = None,
+            engine: Optional[str] = None, exclude: Optional[str] = None, workspace_limit: Optional[int] = None) -> List[Dict[str, Any]]:
+    """One dict an engine: chosen, slower (with its time in seconds), or declined (with the reason). Arguments as plan's."""
     problem, _, device = _problem_of(x, w, stride, padding, dilation, groups)
     options = plan_options(math, rtol, atol, engine, exclude, workspace_limit, bias, prepared, deterministic)
     lines = []

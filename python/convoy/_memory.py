@@ -101,7 +101,7 @@ def torch_result(torch, shape, nbytes):
     return _torch.result(shape, nbytes // 4)
 
 
-def release_memory():
+def release_memory() -> None:
     """Gives back what is kept from call to call on the host: the calling thread's workspace and the memory of results that are gone
     (up to 512 MiB a thread and 256 MiB)."""
     _kept.__dict__.clear()

@@ -1,16 +1,19 @@
 """Contexts, plans and prepared weights as Python objects."""
 
+from __future__ import annotations
+
 import ctypes as ct
 import math
 import os
 import threading
 import weakref
 from collections import OrderedDict
+from typing import Any, Dict, List, Optional, Tuple, Union
 
 from . import _lib
 from ._arguments import make_problem
 from ._lib import check, execute, lib, pack_args
-from ._tensor import scratch, stream_of, view
+from ._tensor import View, scratch, stream_of, view
 
 _ARGS_BYTES = ct.sizeof(_lib.Args)
 _lock = threading.RLock()  # plans of one context are made by one thread at a time
@@ -39,26 +42,27 @@ class Context:
         weakref.finalize(self, lib.convoy_context_destroy, self.handle.value)
 
     @property
-    def info(self):
+    def info(self) -> Dict[str, str]:
         """Facts about the machine, as a dict of strings."""
         text = lib.convoy_context_info(self.handle).decode()
         return dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)
 
 
-def context(device=("cpu", 0)):
+def context(device: Tuple[str, int] = ("cpu", 0)) -> Context:
+    """The context of a device, made on the first call: ("cpu", 0) or ("cuda", index)."""
     with _lock:
         if device not in _contexts:
             _contexts[device] = Context(device, _wisdom)
         return _contexts[device]
 
 
-def wisdom_path():
+def wisdom_path() -> Optional[str]:
     """The wisdom file in use, or None."""
     named = _wisdom or os.environ.get("CONVOY_WISDOM")
     return None if named in (None, "", "off") else named
 
 
-def info(device="cpu"):
+def info(device: str = "cpu") -> Dict[str, str]:
     """Facts about this machine as the library sees it, as a dict of strings. device: "cpu", "cuda" or "cuda:1"."""
     name, _, index = str(device).partition(":")
     if name not in ("cpu", "cuda") or not (index or "0").isdigit():
@@ -66,7 +70,7 @@ def info(device="cpu"):
     return context((name, int(index or 0))).info
 
 
-def engines():
+def engines() -> List[Dict[str, Any]]:
     """The engines of this build: a dict each."""
     out = []
     while True:
@@ -79,7 +83,7 @@ def engines():
                     "by_name_only": bool(e.by_name_only), "about": e.about.decode()})
 
 
-def use_wisdom(path):
+def use_wisdom(path: Union[str, os.PathLike, None]) -> None:
     """Names the wisdom file for contexts made from now on; existing ones are let go."""
     global _wisdom
     with _lock:
@@ -139,7 +143,7 @@ class Plan:
         weakref.finalize(self, lib.convoy_plan_destroy, self.handle)
 
     @property
-    def info(self):
+    def info(self) -> Dict[str, Any]:
         """What was chosen and why, as a dict."""
         i = _lib.PlanInfo()
         check(lib.convoy_plan_describe(self.handle, i))
@@ -163,14 +167,14 @@ class Plan:
         i = self.info
         return f"<convoy.Plan {i['problem']} {i['engine']}:{i['candidate']} math={i['math']}>"
 
-    def prepare(self, w):
+    def prepare(self, w: Any) -> Weights:
         """Transforms w once (for inference); w must have the shape and strides that the plan was made for."""
         v = view("w", w)
         handle = ct.c_void_p()
         check(lib.convoy_weights_create(self.handle, v.address, stream_of(v), handle))
         return Weights(handle.value)
 
-    def run(self, x, w_address, weights, bias_address, y_address):
+    def run(self, x: View, w_address: Optional[int], weights: Optional[int], bias_address: Optional[int], y_address: int) -> None:
         """Executes on addresses; x is a View, whose device gives workspace and stream."""
         nbytes = self.workspace_bytes
         room, owner = scratch(x, nbytes) if nbytes else (0, None)

@@ -1,6 +1,9 @@
 """Images larger than memory, or a cluster: conv2d on a dask.array, chunk by chunk with exact seams."""
 
+from __future__ import annotations
+
 import math as _math
+from typing import Any, Optional
 
 import dask.array as da
 import numpy as np
@@ -9,6 +12,7 @@ from . import _conv
 from ._arguments import make_problem
 from ._plan import plan_options
 from ._tensor import packed
+from ._types import Ints, Padding
 
 __all__ = ["conv2d"]
 
@@ -28,7 +32,9 @@ def _block(x, w, bias, pads, options):
     return _conv.conv2d(np.ascontiguousarray(x), w, bias, padding=pads, **options)
 
 
-def conv2d(x, w, bias=None, *, stride=1, padding=0, dilation=1, groups=1, chunk=None, **options):
+def conv2d(x: da.Array, w: np.ndarray, bias: Optional[np.ndarray] = None, *, stride: Ints = 1,
+           padding: Padding = 0, dilation: Ints = 1, groups: int = 1,
+           chunk: Optional[Ints] = None, **options: Any) -> da.Array:
     """convoy.conv2d of a dask array x (N, C, H, W) with NumPy w and bias, as a dask array (N, K, P, Q).
 
     Each output chunk reads its window of x (its own rows and columns plus the kernel's reach), so seams are exact: in

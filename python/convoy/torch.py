@@ -8,12 +8,13 @@ it stays FP32.
 
 from __future__ import annotations
 
-from typing import List, Optional
+from typing import Any, List, Optional
 
 import torch
 
 from . import _conv
 from ._arguments import geometry
+from ._types import Ints, Math, Padding
 
 __all__ = ["Conv2d", "conv2d", "patch"]
 
@@ -57,8 +58,10 @@ def _backward(ctx, dy):
 _op.register_autograd(_backward, setup_context=_setup)
 
 
-def conv2d(x, w, bias=None, *, stride=1, padding=0, dilation=1, groups=1, math="fp32", rtol=None, atol=None, engine=None,
-           workspace_limit=None):
+def conv2d(x: torch.Tensor, w: torch.Tensor, bias: Optional[torch.Tensor] = None, *, stride: Ints = 1,
+           padding: Padding = 0, dilation: Ints = 1, groups: int = 1,
+           math: Math = "fp32", rtol: Optional[float] = None, atol: Optional[float] = None, engine: Optional[str] = None,
+           workspace_limit: Optional[int] = None) -> torch.Tensor:
     """convoy.conv2d for PyTorch tensors with gradients. Under autocast, half-precision inputs are taken back to FP32."""
     if x.device.type in ("cpu", "cuda") and torch.is_autocast_enabled(x.device.type):
         x, w = x.float(), w.float()
@@ -86,12 +89,12 @@ class Conv2d(torch.nn.Conv2d):
     math, rtol, atol and engine are convoy.conv2d's. Padding modes other than zeros are padded by PyTorch first.
     """
 
-    def __init__(self, *args, math="fp32", rtol=None, atol=None, engine=None, **kwargs):
+    def __init__(self, *args: Any, math: Math = "fp32", rtol: Optional[float] = None, atol: Optional[float] = None, engine: Optional[str] = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.math, self.rtol, self.atol, self.engine = math, rtol, atol, engine
 
     @classmethod
-    def like(cls, layer, **options):
+    def like(cls, layer: torch.nn.Conv2d, **options: Any) -> Conv2d:
         """A Conv2d that shares layer's parameters and settings."""
         new = cls.__new__(cls)
         torch.nn.Module.__init__(new)
@@ -120,7 +123,8 @@ def _why_not(layer, min_kernel):
     return None
 
 
-def patch(model, min_kernel=7, *, math="fp32", rtol=None, atol=None, engine=None, verbose=True):
+def patch(model: torch.nn.Module, min_kernel: int = 7, *, math: Math = "fp32", rtol: Optional[float] = None, atol: Optional[float] = None,
+          engine: Optional[str] = None, verbose: bool = True) -> List[str]:
     """Swaps the model's nn.Conv2d layers with a kernel of min_kernel or more (on either side) for convoy.torch.Conv2d.
 
     Parameters are shared, so optimisers and state dicts go on working. Prints what was swapped, and why the other convolutions

@@ -1,7 +1,10 @@
 """Wisdom files: what the tuner measured, kept between runs."""
 
+from __future__ import annotations
+
 import ctypes as ct
 import os
+from typing import List, Optional, Tuple, Union
 
 from . import _lib, _plan
 from ._plan import use_wisdom as use  # noqa: F401  (convoy.wisdom.use(path))
@@ -14,7 +17,10 @@ def _file(path):
     return os.fspath(path).encode()
 
 
-def show(path=None):
+Path = Union[str, os.PathLike]
+
+
+def show(path: Optional[Path] = None) -> List[Tuple[str, str, str]]:
     """Every entry of a file (by default the one in use) as (machine, key, value) texts."""
     entries = []
     fn = _lib.WISDOM_FN(lambda _, machine, key, value: entries.append((machine.decode(), key.decode(), value.decode())))
@@ -22,11 +28,11 @@ def show(path=None):
     return entries
 
 
-def merge(into, source):
+def merge(into: Path, source: Path) -> None:
     """Adds source's entries to into's; of two for one problem the quicker stays."""
     _lib.check(_lib.lib.convoy_wisdom_merge(os.fspath(into).encode(), os.fspath(source).encode()))
 
 
-def clear(path=None):
+def clear(path: Optional[Path] = None) -> None:
     """Removes the entries of a file, by default of the one in use."""
     _lib.check(_lib.lib.convoy_wisdom_clear(_file(path)))
