@@ -1,6 +1,7 @@
 import os
 import signal
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -218,6 +219,27 @@ def test_many_threads_one_shape(draw):
     [t.start() for t in threads]
     [t.join() for t in threads]
     assert not wrong
+
+
+def test_other_threads_run_while_the_library_does(draw):
+    x, w = draw(1, 16, 256, 256), draw(16, 16, 25, 25)
+    convoy.conv2d(x, w, engine="direct")  # plans
+    started, ended, ticks = threading.Event(), threading.Event(), []
+
+    def tick():
+        started.set()
+        while not ended.wait(0.002):
+            ticks.append(time.perf_counter())
+
+    other = threading.Thread(target=tick)
+    other.start()
+    started.wait()
+    begin = time.perf_counter()
+    convoy.conv2d(x, w, engine="direct")
+    end = time.perf_counter()
+    ended.set()
+    other.join()
+    assert sum(begin < t < end for t in ticks) >= 5, f"{end - begin:.3f} s"
 
 
 def test_after_fork(draw):
