@@ -25,8 +25,8 @@
  * library never prints, exits or aborts.
  *
  * Threads. Plans and weights are immutable: any number of threads may execute one plan at once, each with a y and a
- * workspace of its own. A context may make plans from one thread at a time. Everything is usable after fork() in the
- * child.
+ * workspace of its own. A context may make plans from one thread at a time. Everything on the CPU is usable after
+ * fork() in the child; CUDA is not, and every call that needs it returns UNSUPPORTED there.
  *
  * Floating point. Arithmetic is round-to-nearest, subnormals kept, whatever mode the calling thread is in; the caller's
  * mode is as before on return.

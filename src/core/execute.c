@@ -256,8 +256,8 @@ void convoy_weights_destroy(convoy_weights *g)
     if (g->block) {
         cv_caller caller;
         cv_caller_enter(&caller, m->ops);
-        m->ops->bind(m);
-        m->ops->free(m, g->block);
+        if (m->ops->bind(m) != CONVOY_UNSUPPORTED)
+            m->ops->free(m, g->block);
         cv_caller_leave(&caller);
     }
     cv_shared_release(g->shared);

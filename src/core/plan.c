@@ -109,8 +109,9 @@ void convoy_plan_destroy(convoy_plan *plan)
     if (plan->state) {
         cv_caller caller;
         cv_caller_enter(&caller, plan->shared->machine.ops);
-        plan->shared->machine.ops->bind(&plan->shared->machine);
-        (plan->composed ? cv_match_table.destroy : plan->choice.engine->destroy)(plan->state);
+        /* a process that the device does not serve, a child after fork, leaves alone what was made in its parent */
+        if (plan->shared->machine.ops->bind(&plan->shared->machine) != CONVOY_UNSUPPORTED)
+            (plan->composed ? cv_match_table.destroy : plan->choice.engine->destroy)(plan->state);
         cv_caller_leave(&caller);
     }
     cv_shared_release(plan->shared);

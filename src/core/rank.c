@@ -127,7 +127,7 @@ convoy_status cv_request_make(convoy_context *context, const convoy_problem *pro
         return cv_fail(CONVOY_INVALID,
                        "weights were made for k%lld, c/g %lld, r%lld, s%lld, g%lld: expected those of the problem",
                        (long long)g->k, (long long)g->cg, (long long)g->r, (long long)g->s, (long long)g->groups);
-    return CONVOY_OK;
+    return q->machine->ops->bind(q->machine); /* engines may ask the device before they accept */
 }
 
 static int packed_w(const cv_request *q)

@@ -12,6 +12,12 @@ extern "C" {
  * done: "launching cuda_igemm: invalid argument (cudaErrorInvalidValue)". */
 convoy_status cv_cuda_status(int error, const char *doing);
 
+/* CUDA works in this process: children that are forked from now on will get no more out of it. */
+void cv_cuda_started(void);
+/* Whether this process is such a child, with the status and the message for it. */
+int cv_cuda_is_forked(void);
+convoy_status cv_cuda_forked(const char *doing);
+
 #ifdef __cplusplus
 }
 #endif

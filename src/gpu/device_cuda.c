@@ -20,7 +20,10 @@
 static int attribute(enum cudaDeviceAttr which, int index)
 {
     int value = 0;
-    return cudaDeviceGetAttribute(&value, which, index) == cudaSuccess ? value : 0;
+    if (cudaDeviceGetAttribute(&value, which, index) == cudaSuccess)
+        return value;
+    (void)cudaGetLastError();
+    return 0;
 }
 
 /* FP32 lanes of a multiprocessor. */
@@ -29,6 +32,8 @@ static int lanes(int major, int minor) { return major == 8 && minor == 0 ? 64 : 
 static convoy_status count_devices(int *count)
 {
     int driver = 0;
+    if (cv_cuda_is_forked())
+        return cv_cuda_forked("device is cuda");
     const cudaError_t e = cudaGetDeviceCount(count);
     if (e == cudaSuccess && *count > 0)
         return CONVOY_OK;
@@ -57,6 +62,7 @@ static convoy_status probe(int index, cv_machine *m)
     TRY(cudaSetDevice(index), "selecting the GPU");
     /* The first use makes the GPU's context; a card in exclusive mode or out of memory shows here. */
     TRY(cudaFree(NULL), "starting CUDA on the GPU");
+    cv_cuda_started();
     const cudaError_t code = (cudaError_t)cv_gpu_has_code();
     if (code == cudaErrorNoKernelImageForDevice || code == cudaErrorInvalidDeviceFunction ||
         code == cudaErrorUnsupportedPtxVersion) {
@@ -88,8 +94,13 @@ static convoy_status probe(int index, cv_machine *m)
     return CONVOY_OK;
 }
 
+/* An error that an earlier call left pending on this thread is not ours: our next launch would be blamed for it. One
+ * that has broken the GPU's context comes back from every call. */
 static convoy_status bind(const cv_machine *m)
 {
+    if (cv_cuda_is_forked())
+        return cv_cuda_forked("selecting the GPU");
+    (void)cudaGetLastError();
     TRY(cudaSetDevice(m->device_index), "selecting the GPU");
     return CONVOY_OK;
 }
@@ -97,6 +108,8 @@ static convoy_status bind(const cv_machine *m)
 static int current(void)
 {
     int index = -1;
+    if (cv_cuda_is_forked())
+        return -1;
     if (cudaGetDevice(&index) == cudaSuccess)
         return index;
     (void)cudaGetLastError(); /* no driver, say; probe finds the words for it */

@@ -38,7 +38,8 @@ typedef struct cv_device_ops {
     /* Fills the device part of machine (device, device_index, ops, rates, and the CUDA fields). UNSUPPORTED with a
      * message that says what is missing, when there is no such device, no driver, or no code in this build for it. */
     convoy_status (*probe)(int index, cv_machine *machine);
-    /* Makes the device current for the calling thread; no-op on the CPU. */
+    /* Makes the device current for the calling thread; no-op on the CPU. UNSUPPORTED in a process that the device does
+     * not serve: a child that was forked from one which had used CUDA. */
     convoy_status (*bind)(const cv_machine *machine);
     /* The device that is current for the calling thread, and making it so again: every public call that binds leaves
      * the caller's as it was. */

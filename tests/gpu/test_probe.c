@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 #include <cuda_runtime_api.h>
@@ -18,7 +20,7 @@
 /* ---- The made-up machine */
 
 static struct {
-    cudaError_t count, start, code, last;
+    cudaError_t count, start, code, select, attribute, last;
     int gpus, driver, current;
     int major, minor;
 } gpu;
@@ -60,10 +62,14 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr which, int in
 {
     (void)index;
     *value = which == cudaDevAttrClockRate ? 1500000 : 5000000;
-    return cudaSuccess;
+    if (gpu.attribute != cudaSuccess)
+        gpu.last = gpu.attribute;
+    return gpu.attribute;
 }
 cudaError_t cudaSetDevice(int index)
 {
+    if (gpu.select != cudaSuccess)
+        return gpu.last = gpu.select;
     gpu.current = index;
     return cudaSuccess;
 }
@@ -224,6 +230,50 @@ static void the_callers_device_comes_back(void **state)
     assert_int_equal(gpu.last, cudaSuccess);
 }
 
+/* An error that somebody left is not the next call's; one that the GPU's context died of is everybody's. */
+static void pending_errors_are_not_ours(void **state)
+{
+    (void)state;
+    const cv_machine m = {.device_index = 0};
+    gpu.last = cudaErrorMemoryAllocation;
+    assert_int_equal(cv_device_cuda.bind(&m), CONVOY_OK);
+    assert_int_equal(gpu.last, cudaSuccess);
+    gpu.select = cudaErrorDevicesUnavailable;
+    assert_int_equal(cv_device_cuda.bind(&m), CONVOY_DEVICE_ERROR);
+    assert_non_null(strstr(convoy_last_message(), "busy (cudaErrorBusy)"));
+    assert_int_equal(gpu.last, cudaSuccess);
+}
+
+static void unknown_rates_leave_no_error(void **state)
+{
+    (void)state;
+    cv_machine m = {.threads = 1};
+    gpu.attribute = cudaErrorInvalidValue;
+    assert_int_equal(cv_device_cuda.probe(0, &m), CONVOY_OK);
+    assert_int_equal(gpu.last, cudaSuccess);
+    assert_true(m.flop_per_s > 0 && m.bytes_per_s > 0);
+}
+
+/* CUDA lives on in the parent alone: the child is told so by every way in. */
+static void a_forked_child_is_told(void **state)
+{
+    (void)state;
+    cv_machine m = {.threads = 1};
+    assert_int_equal(cv_device_cuda.probe(0, &m), CONVOY_OK);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        const int bad = cv_device_cuda.probe(0, &m) != CONVOY_UNSUPPORTED ||
+                        !strstr(convoy_last_message(), "was forked") || cv_device_cuda.bind(&m) != CONVOY_UNSUPPORTED ||
+                        !strstr(convoy_last_message(), "was forked");
+        _exit(bad);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(cv_device_cuda.bind(&m), CONVOY_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -233,6 +283,9 @@ int main(void)
         cmocka_unit_test_setup(missing_pieces_are_told_apart, good_gpu),
         cmocka_unit_test_setup(an_index_beyond_the_last_is_invalid, good_gpu),
         cmocka_unit_test_setup(the_callers_device_comes_back, good_gpu),
+        cmocka_unit_test_setup(pending_errors_are_not_ours, good_gpu),
+        cmocka_unit_test_setup(unknown_rates_leave_no_error, good_gpu),
+        cmocka_unit_test_setup(a_forked_child_is_told, good_gpu),
     };
     return cmocka_run_group_tests_name("probe", tests, NULL, NULL);
 }
