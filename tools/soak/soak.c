@@ -14,8 +14,18 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 
-enum { MOST_ENGINES = 16, TOGETHER = 4 };
+enum { MOST_ENGINES = 16, TOGETHER = 4, LOOKS = 8, GROWTH_MIB = 48 };
+
+/* Sanitizers hold freed memory back, and a short run is all beginning. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { LONG_ENOUGH_S = 1 << 30 };
+#else
+enum { LONG_ENOUGH_S = 60 };
+#endif
 
 static struct {
     double seconds;
@@ -258,20 +268,34 @@ int main(int argc, char **argv)
         else
             return usage();
     }
+#if defined(__GLIBC__)
+    /* What is resident between two problems is then what somebody still holds: glibc otherwise keeps freed memory in an
+     * arena a thread, and ever larger pieces of it. */
+    mallopt(M_ARENA_MAX, 1);
+    mallopt(M_MMAP_THRESHOLD, 256 << 10);
+    mallopt(M_TRIM_THRESHOLD, 256 << 10);
+#endif
     convoy_context *truth;
     soak_must(convoy_context_create(&(convoy_context_options){.isa = "scalar", .wisdom = "off"}, &truth), "context");
     const double from = now_s();
-    long early = 0;
+    long resident[LOOKS] = {0}; /* after each eighth of the time */
+    int looks = 0;
     for (uint64_t seed = s.seed; now_s() - from < s.seconds || s.problems == 0; seed++) {
         one_problem(seed, truth);
-        if (!early && now_s() - from > s.seconds / 4)
-            early = resident_mib();
+        for (; looks < LOOKS && now_s() - from >= s.seconds * (looks + 1) / LOOKS; looks++)
+            resident[looks] = resident_mib();
     }
+    if (s.device == CONVOY_CPU && s.seconds >= LONG_ENOUGH_S &&
+        resident[LOOKS - 1] > resident[LOOKS / 4 - 1] + GROWTH_MIB)
+        s.misses +=
+            printf("MISS resident memory grew from %ld to %ld MiB\n", resident[LOOKS / 4 - 1], resident[LOOKS - 1]) > 0;
     printf("{\"device\":\"%s\",\"seconds\":%.0f,\"first_seed\":%llu,\"problems\":%lld,\"plans\":%lld,\"declined\":%lld,"
-           "\"runs\":%lld,\"outputs_checked\":%lld,\"misses\":%lld,\"resident_mib\":[%ld,%ld],\"worst_error_over_"
-           "bound\":{",
+           "\"runs\":%lld,\"outputs_checked\":%lld,\"misses\":%lld,\"processor_seconds\":%.0f,\"resident_mib\":[",
            s.device == CONVOY_CUDA ? "cuda" : "cpu", now_s() - from, (unsigned long long)s.seed, s.problems, s.plans,
-           s.refused, s.runs, s.checked, s.misses, early, resident_mib());
+           s.refused, s.runs, s.checked, s.misses, (double)clock() / CLOCKS_PER_SEC);
+    for (int i = 0; i < LOOKS; i++)
+        printf("%s%ld", i ? "," : "", resident[i]);
+    printf("],\"worst_error_over_bound\":{");
     for (int i = 0; i < MOST_ENGINES && s.engine[i].name; i++)
         printf("%s\"%s\":%.3g", i ? "," : "", s.engine[i].name, s.engine[i].worst);
     printf("}}\n");
