@@ -108,6 +108,21 @@ class Words(Case):
                 for line in done.stdout.splitlines():
                     json.loads(line)
 
+    def test_a_comma_for_a_decimal_point(self):
+        """Numbers are read and written alike in every locale; LC_ALL names one made here."""
+        with open(self.path("source"), "w", encoding="ascii") as out:
+            out.write('LC_NUMERIC\ndecimal_point ","\nthousands_sep "."\ngrouping 3;3\nEND LC_NUMERIC\n')
+        try:
+            subprocess.run(["localedef", "-c", "-i", self.path("source"), self.path("de_TEST")], capture_output=True, check=False)
+        except FileNotFoundError:
+            self.skipTest("this machine makes no locales")
+        words = ("explain", "n1c4h64k4r9", "--device", "cpu", "--math", "match", "--rtol", "1.5e-3", "--exclude", "onednn")
+        german = {"LC_ALL": "de_TEST", "LOCPATH": self.at}
+        self.assertEqual(self.lines(*words, env=german), self.lines(*words))
+        self.assertEqual(convoy(*words, env=german).stdout, convoy(*words).stdout)
+        for line in self.lines("bench", "n1c1h16r3", "--device", "cpu", "--time", "0.05", env=german):
+            self.assertIsInstance(line, dict)
+
     def test_anywhere(self):
         for folder in ("/", "/proc"):
             self.good("verify", "n1c1h9k1r3", "--device", "cpu", env={"HOME": None, "CONVOY_WISDOM": None, "PATH": None}, cwd=folder)
@@ -149,6 +164,49 @@ class Limits(Case):
         self.assertIn("could not be written", done.stderr)
         self.assertEqual(self.lines("wisdom", "show", "--wisdom", self.path("w")), [])
         self.assertEqual(os.listdir(self.at), ["w"])
+
+
+def full_disks():
+    """Words before a script that may mount, where this machine lets us: in a namespace of its own."""
+    for words in (["unshare", "-rm"], ["unshare", "-m"]):
+        try:
+            if subprocess.run([*words, "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True, check=False).returncode == 0:
+                return words
+        except FileNotFoundError:
+            pass
+    return None
+
+
+class FullDisks(Case):
+    """A disk of 64 KiB: what was there stays, whole, and nothing is left beside it."""
+
+    def on_disk(self, script):
+        words = full_disks()
+        if not words:
+            self.skipTest("this machine lets nobody mount")
+        os.mkdir(self.path("disk"))
+        script = f"set -e; mount -t tmpfs -o size=64k none {self.at}/disk; cd {self.at}/disk; {script}; echo; ls -A"
+        done = subprocess.run([*words, "sh", "-c", script, "sh", CONVOY], cwd=self.at, capture_output=True, text=True, check=False,
+                              env={**os.environ, "CONVOY_WISDOM": "off"})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout.split("\n"), done.stderr
+
+    def test_outputs(self):
+        npy(self.path("x.npy"), (200, 200), [1] * 40000)
+        npy(self.path("small.npy"), (20, 20), [1] * 400)
+        npy(self.path("w.npy"), (2, 2), [1] * 4)
+        run = '"$1" run --device cpu --x ../%s.npy --w ../w.npy -o %s.npy >/dev/null'
+        out, err = self.on_disk(f"{run % ('small', 'y')}; cp y.npy ../old.npy; ! {run % ('x', 'y')}; ! {run % ('x', 'new')}; "
+                                "cmp y.npy ../old.npy")
+        self.assertEqual(out, ["", "y.npy", ""])
+        self.assertEqual((err.count("\n"), err.count("No space left")), (2, 2), err)
+
+    def test_wisdom(self):
+        tune = '"$1" tune %s --budget 0.05 --device cpu --wisdom w >/dev/null'
+        out, err = self.on_disk(f"{tune % 'n1c1h8r3'}; cp w ../old; head -c 65536 /dev/zero >full 2>/dev/null || true; "
+                                f"{tune % 'n1c1h9r3'}; cmp w ../old")
+        self.assertEqual(out, ["", "full", "w", ""])
+        self.assertEqual((err.count("\n"), err.count("could not be written")), (1, 1), err)
 
 
 class Ends(Case):
