@@ -5,7 +5,7 @@
 #include <cuda_runtime_api.h>
 #include <pthread.h>
 
-enum { THREADS = 4, ROUNDS = 6 };
+enum { THREADS = 16, ROUNDS = 6 };
 
 static const char *const problem[] = {"n2c16h40k24r5_pad2", "n1c6h40k6r9_padsame_gc", "n2c8h30w41k8r3s5_st2x1_g2"};
 
