@@ -36,7 +36,7 @@ enum {
 struct chain {
     const float *x; /* at channel 0, tap (0, 0): may lie outside the image */
     float *y;
-    int64_t r0, r1, s0, s1; /* taps inside */
+    int32_t r0, r1, s0, s1; /* taps inside, of a transform's kernel; short, as a thousand of these are on the stack */
 };
 
 struct group {
@@ -190,8 +190,10 @@ static struct chain place(const convoy_problem *p, const cv_chain_io *io, int64_
                   aw = {p->w, p->s, p->stride_w, p->dil_w, p->pad_l};
     const int64_t c0 = k / (p->k / p->groups) * (p->c / p->groups);
     struct chain a;
-    cv_axis_taps(&ah, row, &a.r0, &a.r1);
-    cv_axis_taps(&aw, col, &a.s0, &a.s1);
+    int64_t r0, r1, s0, s1;
+    cv_axis_taps(&ah, row, &r0, &r1);
+    cv_axis_taps(&aw, col, &s0, &s1);
+    a.r0 = (int32_t)r0, a.r1 = (int32_t)r1, a.s0 = (int32_t)s0, a.s1 = (int32_t)s1;
     a.x = io->x + n * p->x_stride[0] + c0 * p->x_stride[1] + (row * p->stride_h - p->pad_t) * p->x_stride[2] +
           (col * p->stride_w - p->pad_l) * p->x_stride[3];
     a.y = io->y + n * p->y_stride[0] + k * p->y_stride[1] + row * p->y_stride[2] + col * p->y_stride[3];
