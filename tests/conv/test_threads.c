@@ -115,6 +115,54 @@ static void sixteen_threads(void **state)
     each_plan(on_many_threads);
 }
 
+/* A life of its own on every thread: context, plan, runs, in any order among the threads. */
+static void *own_life(void *user)
+{
+    runner *r = user;
+    convoy_plan_info info;
+    convoy_context *context = NULL;
+    convoy_plan *plan = NULL;
+    char name[200];
+    r->status = convoy_plan_describe(r->plan, &info);
+    snprintf(name, sizeof name, "%s%s%s", info.engine, info.candidate[0] ? ":" : "", info.candidate);
+    const convoy_plan_options o = {.engine = name, .bias = 1};
+    for (int i = 0; i < 3 && r->status == CONVOY_OK; i++) {
+        r->status = convoy_context_create(&(convoy_context_options){.threads = 1 + i, .wisdom = "off"}, &context);
+        if (r->status == CONVOY_OK)
+            r->status = convoy_plan_create(context, &r->c->p, &o, &plan);
+        if (r->status == CONVOY_OK) {
+            r->plan = plan;
+            run_rounds(r);
+        }
+        convoy_plan_destroy(plan);
+        convoy_context_destroy(context);
+        plan = NULL;
+    }
+    return NULL;
+}
+
+static void on_lives_of_their_own(const char *engine, runner *base)
+{
+    pthread_t thread[THREADS];
+    runner r[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        r[i] = *base;
+        assert_int_equal(pthread_create(&thread[i], NULL, own_life, &r[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(thread[i], NULL);
+    for (int i = 0; i < THREADS; i++)
+        if (r[i].status != CONVOY_OK || r[i].wrong)
+            fail_msg("%s, thread %d with a plan of its own: status %d, %lld outputs differ", engine, i,
+                     (int)r[i].status, (long long)r[i].wrong);
+}
+
+static void sixteen_plans(void **state)
+{
+    (void)state;
+    each_plan(on_lives_of_their_own);
+}
+
 /* The child has none of the pool's workers, and perhaps locks that nobody will release. */
 static void in_a_child(const char *engine, runner *base)
 {
@@ -192,6 +240,7 @@ int main(void)
 {
     const struct CMUnitTest threads[] = {
         cmocka_unit_test(sixteen_threads),
+        cmocka_unit_test(sixteen_plans),
 #if !defined(__SANITIZE_THREAD__) /* whose run-time allows no threads after a fork */
         cmocka_unit_test(after_fork),
 #endif
