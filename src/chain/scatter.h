@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-enum { CV_SCATTER_THREADS = 768, CV_SCATTER_CAP = 1536 };
+enum { CV_SCATTER_THREADS = 512, CV_SCATTER_CAP = 1280, CV_SCATTER_CHAINS = 4, CV_SCATTER_LATE = 3 };
 
 /* Plain data for the kernel; a plan without its pointers. */
 typedef struct cv_scatter {
@@ -25,9 +25,12 @@ typedef struct cv_scatter {
     int rows, cols, shift;      /* x's tile; columns that it begins before its first window */
     int pitch, pitches;         /* floats of a row at least; how many pitches, 4 apart, a pool may choose from */
     int plane, wp, cc;          /* floats of a channel's tile, of a channel's taps; channels a stage */
+    int late;                   /* groups of taps that a lane may run behind others: CV_SCATTER_LATE or 0 */
+    int deal;                   /* rows of threads that a unit may need, at most */
     int overlap;                /* may start while the kernel before it still runs */
     int stage;                  /* floats of a stage: cc planes, then kb * wp */
     int vec_x, vec_w, packed_w; /* 16-byte copies are possible if the addresses are multiples of 16 */
+    int bulk;                   /* whole rows can be copied where the GPU has that */
     unsigned grid, shared;
     const float *x, *weight, *bias;
     float *y;

@@ -3,120 +3,32 @@
  *
  *   y[n,k,p,q] = acc [+ bias[k]],  acc = fmaf(x[n,c,p*sh+r-pt,q*sw+s-pl], w[k,c,r,s], acc) from +0 over c, r, s
  *
- * Each multiply-add of a warp costs one shared-memory load of x, whatever is done, so what counts is that its 32
- * addresses fall into 32 banks. Lane l therefore only gets outputs whose windows begin in bank l: tap by tap all lanes
- * move on together, so they stay apart. A thread has two chains where the pool has two outputs of one channel and bank,
- * which then share w, and lanes are filled channel by channel, so that most of a warp reads the same w, four taps at a
- * time. What is lost is lanes that stay idle because other banks have more outputs: a quarter on D, where a bank has 28
- * outputs  of a pool on average. Each pool takes the row pitch, of up to eight, whose fullest bank is least full.
+ * A multiply-add of a warp wants a word of x and one of w a lane, and shared memory gives a multiprocessor 32 words a
+ * cycle: a broadcast of w costs as much as a load of x, however wide. So a thread has up to four chains of one channel,
+ * which share w: 5/4 cycles instead of 2 a multiply-add.
  *
- * Shared memory: two stages of cc channels: x of the pool's rows, and w of its kb channels; the list of outputs.
- * Instructions a multiply-add of a warp: 1 load of x, 1/8 or 1/4 of w, itself. Registers: two groups of eight taps'
- * operands, one under way while the other is summed. Traffic: per pool cg * (rows * cols + kb * R * S) floats from L2.
+ * Banks: tap by tap all lanes move on together, so lane l has outputs whose windows begin in bank l; and others by
+ * running 8, 16 or 24 taps late, where the pitch of x's rows is S modulo 32, so that a lane goes on through the banks
+ * from one row to the next. Four lanes can then take an output, and hardly any has more to do than others. Lateness is
+ * kept from one stage to the next: a stage's place is given to the next but one when the last lane has left it. Kernels
+ * whose rows are no 8, 16 or 32 taps do without; there each pool takes the row pitch, of up to eight, whose fullest
+ * bank is least full.
+ *
+ * Shared memory: two stages of cc channels: x of the pool's rows, and w of its kb channels; the list of outputs. Warps
+ * fill a stage by bulk copies of whole rows, or all threads do by 16 bytes where the GPU or the problem's edges
+ * want that. Registers: two groups of eight taps' operands, one under way while the other is summed. Traffic: per pool
+ * cg * (rows * cols + kb * R * S) floats from L2.
  */
 #ifndef CV_CHAIN_SCATTER_KERNEL_CUH
 #define CV_CHAIN_SCATTER_KERNEL_CUH
 
 #include "chain_async.cuh"
 #include "gpu/overlap.cuh"
-#include "scatter.h"
+#include "scatter_list.cuh"
 #include "scatter_taps.cuh"
 
-struct cv_scatter_unit {
-    int n, g, k0, p0, q0, kn, pn, qn, round; /* what is left of the pool at the problem's edges; which CAP outputs */
-    int pitch;
-};
-
-__device__ __forceinline__ cv_scatter_unit cv_scatter_unit_of(const cv_scatter &a, int pool, int round)
-{
-    cv_scatter_unit u;
-    int at = pool;
-    u.k0 = at % a.nk * a.kb, at /= a.nk;
-    u.q0 = at % a.nq * a.tq, at /= a.nq;
-    u.p0 = at % a.np * a.tp, at /= a.np;
-    u.g = at % a.groups, u.n = at / a.groups;
-    u.kn = min(a.kb, a.kg - u.k0), u.pn = min(a.tp, a.p - u.p0), u.qn = min(a.tq, a.q - u.q0);
-    u.k0 += u.g * a.kg;
-    u.round = round;
-    u.pitch = a.pitch;
-    return u;
-}
-
-/* Exclusive prefix sum over the block; total gets the sum. scratch: 33 words. */
-template <class T> __device__ __forceinline__ T cv_scatter_scan(T value, T *scratch, T &total)
-{
-    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    T sum = value;
-#pragma unroll
-    for (int d = 1; d < 32; d *= 2) {
-        const T other = __shfl_up_sync(~0u, sum, d);
-        sum += lane >= d ? other : 0;
-    }
-    __syncthreads();
-    if (lane == 31)
-        scratch[warp] = sum;
-    __syncthreads();
-    if (warp == 0) {
-        const T w = lane < (int)(blockDim.x >> 5) ? scratch[lane] : 0;
-        T s = w;
-#pragma unroll
-        for (int d = 1; d < 32; d *= 2) {
-            const T other = __shfl_up_sync(~0u, s, d);
-            s += lane >= d ? other : 0;
-        }
-        scratch[lane] = s - w;
-        if (lane == 31)
-            scratch[32] = s;
-    }
-    __syncthreads();
-    total = scratch[32];
-    return scratch[warp] + sum - value;
-}
-
-/* One output straight from memory: for channels whose weights are not finite, which must not meet padding's zeros. */
-static __device__ __noinline__ void cv_scatter_alone(const cv_scatter &a, int n, int k, int p, int q)
-{
-    const int g = k / a.kg;
-    float acc = 0.0f;
-    for (int c = 0; c < a.cg; ++c)
-        for (int r = 0; r < a.r; ++r)
-            for (int s = 0; s < a.s; ++s) {
-                const int h = p * a.st_h + r - a.pad_t, col = q * a.st_w + s - a.pad_l;
-                if ((unsigned)h < (unsigned)a.h && (unsigned)col < (unsigned)a.w)
-                    acc = __fmaf_rn(a.x[n * a.xs[0] + (int64_t)(g * a.cg + c) * a.xs[1] + h * a.xs[2] + col * a.xs[3]],
-                                    a.weight[k * a.ws[0] + c * a.ws[1] + r * a.ws[2] + s * a.ws[3]], acc);
-            }
-    a.y[n * a.ys[0] + k * a.ys[1] + p * a.ys[2] + q * a.ys[3]] = a.bias ? __fadd_rn(acc, a.bias[k]) : acc;
-}
-
-/* Calls f(k, p, q) (counted within the pool) for the marked outputs whose rank lies in the unit's round. */
-template <class F>
-__device__ __forceinline__ void cv_scatter_marked(const cv_scatter &a, const cv_scatter_unit &u, int *scratch, F f)
-{
-    const int across = (u.qn + 31) >> 5, words = u.kn * u.pn * across;
-    const int each = (words + blockDim.x - 1) / blockDim.x, first = min((int)threadIdx.x * each, words),
-              last = min(first + each, words);
-    const int low = u.round * CV_SCATTER_CAP;
-    int found = 0, total;
-    for (int i = first; i < last; ++i) {
-        const int c = i % across, row = i / across, p = row % u.pn, k = row / u.pn;
-        const int64_t line = ((int64_t)u.n * a.k + u.k0 + k) * a.p + u.p0 + p;
-        found += __popc(a.mask[line * a.words + (u.q0 >> 5) + c]);
-    }
-    int rank = cv_scatter_scan(found, scratch, total) - low;
-    if (rank >= CV_SCATTER_CAP || rank + found <= 0)
-        return;
-    for (int i = first; i < last; ++i) {
-        const int c = i % across, row = i / across, p = row % u.pn, k = row / u.pn;
-        const int64_t line = ((int64_t)u.n * a.k + u.k0 + k) * a.p + u.p0 + p;
-        for (unsigned bits = a.mask[line * a.words + (u.q0 >> 5) + c]; bits; bits &= bits - 1, ++rank)
-            if ((unsigned)rank < (unsigned)CV_SCATTER_CAP)
-                f(k, p, c * 32 + __ffs((int)bits) - 1);
-    }
-}
-
-/* Enqueues the copies of channels c0 .. of one stage. */
-__device__ __forceinline__ void cv_scatter_load(const cv_scatter &a, const cv_scatter_unit &u, int c0, float *to)
+/* Enqueues the copies of channels c0 .. of one stage, by all threads. Not inlined: five places want it. */
+static __device__ __noinline__ void cv_scatter_load(const cv_scatter &a, const cv_scatter_unit &u, int c0, float *to)
 {
     const int channels = min(a.cc, a.cg - c0), lane = threadIdx.x & 31, warp = threadIdx.x >> 5,
               warps = blockDim.x >> 5;
@@ -162,143 +74,161 @@ __device__ __forceinline__ void cv_scatter_load(const cv_scatter &a, const cv_sc
     }
 }
 
-/* The list of a unit: outputs, (k * tp + p) * tq + q in the pool, by bank; a bank's pairs of one channel first. Threads
- * of lane l take bank l's: pair j or, past the pairs, one output. */
-struct cv_scatter_banks {
-    int begin[32], pairs[32], singles[32];
+/* The same by bulk copies, which the barrier counts. The upper half of the warps share them: rarely have those chains,
+ * and a copy is some tens of cycles of its warp. */
+__device__ __forceinline__ void cv_scatter_load_rows(const cv_scatter &a, const cv_scatter_unit &u, int c0, float *to,
+                                                     unsigned barrier)
+{
+    enum { FIRST = CV_SCATTER_THREADS / 2, SHARERS = CV_SCATTER_THREADS / 64 };
+    const int channels = min(a.cc, a.cg - c0), taps = channels * a.r * a.s, warp = (int)(threadIdx.x - FIRST) / 32;
+    const int rows = (u.pn - 1) * a.st_h + a.r, cols = ((u.qn - 1) * a.st_w + a.s + 3) & ~3;
+    if (threadIdx.x < FIRST)
+        return;
+    cv_bulk_fence();
+    if (threadIdx.x == FIRST)
+        cv_bulk_expect(barrier, 4 * (channels * rows * cols + u.kn * taps));
+    const int first = warp + SHARERS * (threadIdx.x & 31); /* warps in turn */
+    const float *x =
+        a.x + u.n * a.xs[0] + (int64_t)(u.g * a.cg + c0) * a.xs[1] + (int64_t)u.p0 * a.st_h * a.xs[2] + u.q0 * a.st_w;
+    for (int c = 0; c < channels; ++c)
+        for (int i = first; i < rows; i += 32 * SHARERS)
+            cv_bulk_copy(to + c * a.plane + i * u.pitch, x + c * a.xs[1] + i * a.xs[2], 4 * cols, barrier);
+    for (int k = first; k < u.kn; k += 32 * SHARERS)
+        cv_bulk_copy(to + a.cc * a.plane + k * a.wp, a.weight + (u.k0 + k) * a.ws[0] + c0 * a.ws[1], 4 * taps, barrier);
+}
+
+/* What a round works with: the stages' memory and barriers, and how many stages came before in all rounds. */
+struct cv_scatter_pipe {
+    float *stages;
+    unsigned barrier; /* of the first stage; the second one's is 8 bytes on */
+    int turn;
+    bool bulk;
 };
 
-/* Chooses the unit's pitch by its fullest bank; counts: 8 * 32 words. */
-__device__ __forceinline__ void cv_scatter_choose(const cv_scatter &a, cv_scatter_unit &u, int *scratch, int *counts)
+/* Begins to fill stage i of a round. */
+__device__ __forceinline__ void cv_scatter_fill(const cv_scatter &a, const cv_scatter_unit &u,
+                                                const cv_scatter_pipe &pipe, int i)
 {
-    for (int i = threadIdx.x; i < 256; i += blockDim.x)
-        counts[i] = 0;
-    __syncthreads();
-    cv_scatter_marked(a, u, scratch, [&](int, int p, int q) {
-        for (int i = 0; i < a.pitches; ++i)
-            atomicAdd(&counts[32 * i + ((p * a.st_h * (a.pitch + 4 * i) + q * a.st_w + a.shift) & 31)], 1);
-    });
-    __syncthreads();
-    const int warp = threadIdx.x >> 5;
-    if (warp < a.pitches) {
-        const int fullest = __reduce_max_sync(~0u, counts[threadIdx.x]);
-        if ((threadIdx.x & 31) == 0)
-            scratch[warp] = fullest;
+    const int slot = (pipe.turn + i) & 1;
+    float *to = pipe.stages + slot * a.stage;
+    if (!pipe.bulk) {
+        cv_scatter_load(a, u, i * a.cc, to);
+        cv_cp_commit();
+    } else {
+        cv_scatter_load_rows(a, u, i * a.cc, to, pipe.barrier + 8 * slot);
     }
-    __syncthreads();
-    int best = 0;
-    for (int i = 1; i < a.pitches; ++i)
-        best = scratch[i] < scratch[best] ? i : best;
-    u.pitch = a.pitch + 4 * best;
-    __syncthreads();
 }
 
-/* Fills the list; returns the rows of 32 threads that it needs. */
-__device__ __forceinline__ int cv_scatter_list(const cv_scatter &a, const cv_scatter_unit &u, int *scratch, int *keys,
-                                               int *list, cv_scatter_banks &banks)
+/* All threads: among warps that are at different places of the code. */
+__device__ __forceinline__ void cv_scatter_meet() { asm volatile("barrier.sync 0;" ::: "memory"); }
+
+/* Until stage i is there. */
+__device__ __forceinline__ void cv_scatter_await(const cv_scatter_pipe &pipe, int i)
 {
-    const int count = a.kb * 32; /* keys: channel and bank; two words each */
-    auto key_of = [&](int k, int p, int q) { return k * 32 + ((p * a.st_h * u.pitch + q * a.st_w + a.shift) & 31); };
-    auto alone = [&](int k) { return a.padded && a.odd[(int64_t)(u.k0 + k) * a.odd_step] != 0.0f; };
-    for (int i = threadIdx.x; i < count; i += blockDim.x)
-        keys[2 * i] = 0;
-    __syncthreads();
-    cv_scatter_marked(a, u, scratch, [&](int k, int p, int q) {
-        if (alone(k))
-            cv_scatter_alone(a, u.n, u.k0 + k, u.p0 + p, u.q0 + q);
-        else
-            atomicAdd(&keys[2 * key_of(k, p, q)], 1);
-    });
-    __syncthreads();
-    if (threadIdx.x < 32) { /* a lane a bank */
-        int pairs = 0, singles = 0;
-        for (int k = 0; k < a.kb; ++k) {
-            const int n = keys[2 * (k * 32 + threadIdx.x)];
-            pairs += n >> 1, singles += n & 1;
-        }
-        int begin = 2 * pairs + singles, rows = pairs + singles;
-        const int own = begin;
-#pragma unroll
-        for (int d = 1; d < 32; d *= 2) {
-            const int other = __shfl_up_sync(~0u, begin, d);
-            begin += (int)threadIdx.x >= d ? other : 0;
-        }
-        begin -= own;
-        banks.begin[threadIdx.x] = begin;
-        banks.pairs[threadIdx.x] = pairs;
-        banks.singles[threadIdx.x] = singles;
-        rows = __reduce_max_sync(~0u, rows);
-        if (threadIdx.x == 0)
-            scratch[0] = rows;
-        int pair_at = begin, single_at = begin + 2 * pairs;
-        for (int k = 0; k < a.kb;
-             ++k) { /* from now on: place of the next output of a pair and how many; of the single */
-            int *key = &keys[2 * (k * 32 + threadIdx.x)];
-            const int n = key[0];
-            key[0] = pair_at | (n & ~1) << 16;
-            key[1] = single_at;
-            pair_at += n & ~1, single_at += n & 1;
-        }
+    const int turn = pipe.turn + i;
+    if (pipe.bulk) {
+        cv_bulk_wait(pipe.barrier + 8 * (turn & 1), turn >> 1 & 1);
+    } else {
+        cv_cp_wait<0>();
+        cv_scatter_meet();
     }
-    __syncthreads();
-    const int rows = scratch[0];
-    __syncthreads();
-    cv_scatter_marked(a, u, scratch, [&](int k, int p, int q) {
-        if (alone(k))
-            return;
-        int *key = &keys[2 * key_of(k, p, q)];
-        const int old = atomicAdd(key, 1 - (1 << 16)); /* the next place; one less to come */
-        list[old >> 16 > 0 ? old & 0xffff : key[1]] = (k * a.tp + p) * a.tq + q;
-    });
-    __syncthreads();
-    return rows;
 }
 
-/* Rows from .. of a unit's list, through all channels. */
+/* A warp's chains, M a thread, through all channels. Stage i's last `tail` groups are worked off when stage i + 1 is
+ * there, since operands are read a group ahead; and its place is filled again when stage i + 1's first `head` are,
+ * since lanes may be late. */
+template <int U, int G, int M>
+__device__ __forceinline__ void cv_scatter_through(const cv_scatter &a, const cv_scatter_unit &u,
+                                                   const cv_scatter_pipe &pipe, cv_scatter_lane t, float *acc)
+{
+    const int steps = (a.cg + a.cc - 1) / a.cc, each = a.r * a.s / U, groups = a.cg * each;
+    const int head = a.late ? CV_SCATTER_LATE + 1 : 0, tail = a.late ? 2 : 1;
+    cv_scatter_taps<U, M ? M : 1> one, two;
+    int g = 0;
+    cv_scatter_await(pipe, 0);
+    if constexpr (M > 0) {
+        cv_scatter_take<U, M>(one, t);
+        if (t.late == 0)
+            cv_scatter_advance<U, G>(a, u.pitch, t);
+    }
+    for (int i = 0; i < steps; ++i) {
+        const int n = min(a.cc, a.cg - i * a.cc) * each;
+#pragma unroll 1
+        for (int part = 0; part < 3; ++part) {
+            const int count = part == 0 ? head : part == 1 ? n - head - tail : tail;
+            if (i + 1 < steps) {
+                if (part == 1) {
+                    cv_scatter_meet();
+                    cv_scatter_fill(a, u, pipe, i + 1);
+                } else if (part == 2) {
+                    cv_scatter_await(pipe, i + 1);
+                }
+            }
+            if constexpr (M > 0) {
+                if (i == 0 && part == 0)
+                    cv_scatter_steps<U, G, M, true>(a, u.pitch, count, g, groups, one, two, t, acc);
+                else
+                    cv_scatter_steps<U, G, M, false>(a, u.pitch, count, g, groups, one, two, t, acc);
+            }
+            g += count;
+        }
+    }
+    if constexpr (M > 0)
+        cv_scatter_steps<U, G, M, true>(a, u.pitch, head, g, groups, one, two, t, acc);
+}
+
+/* Rows from .. of a unit's table. */
 template <int U, int G>
-__device__ __forceinline__ void cv_scatter_round(const cv_scatter &a, const cv_scatter_unit &u, float *stages,
-                                                 const int *list, const cv_scatter_banks &banks, int from)
+__device__ __forceinline__ void cv_scatter_round(const cv_scatter &a, const cv_scatter_unit &u, cv_scatter_pipe &pipe,
+                                                 const int *list, const unsigned short *table, int from, int rows)
 {
+    cv_scatter_fill(a, u, pipe, 0);
     const int lane = threadIdx.x & 31, row = from + (threadIdx.x >> 5);
-    const int pairs = banks.pairs[lane], all = pairs + banks.singles[lane], begin = banks.begin[lane];
-    const int one = row < pairs ? list[begin + 2 * row] : row < all ? list[begin + pairs + row] : -1;
-    const int two = row < pairs ? list[begin + 2 * row + 1] : -1;
+    const int group = row < rows ? table[row * 32 + lane] : 0, size = group >> 12;
+    const int *mine = list + (group & 0xfff);
+    const int first = size > 0 ? mine[0] : 0;
     auto place = [&](int output) {
         const int q = output % a.tq, p = output / a.tq % a.tp;
         return p * a.st_h * u.pitch + q * a.st_w + a.shift;
     };
-    cv_scatter_chains t;
-    const int x = one >= 0 ? place(one) : lane; /* an idle lane keeps to its own bank */
-    const int w = a.cc * a.plane + (one >= 0 ? one / a.tq / a.tp * a.wp : 0);
-    t.apart = two >= 0 ? 4 * (place(two) - x) : 0;
-    t.acc[0] = t.acc[1] = 0.0f;
-    const int most = __any_sync(~0u, two >= 0) ? 2 : __any_sync(~0u, one >= 0);
-    const int steps = (a.cg + a.cc - 1) / a.cc;
-    cv_scatter_load(a, u, 0, stages);
-    cv_cp_commit();
-    for (int i = 0; i < steps; ++i) {
-        cv_cp_wait<0>();
-        __syncthreads();
-        if (i + 1 < steps)
-            cv_scatter_load(a, u, (i + 1) * a.cc, stages + ((i + 1) & 1) * a.stage);
-        cv_cp_commit();
-        const int rows = min(a.cc, a.cg - i * a.cc) * a.r;
-        const unsigned stage = (unsigned)__cvta_generic_to_shared(stages + (i & 1) * a.stage);
-        t.x = stage + 4 * x;
-        t.w = stage + 4 * w;
-        if (most == 2)
-            cv_scatter_rows<U, G, 2>(a, u.pitch, rows, t);
-        else if (most == 1)
-            cv_scatter_rows<U, G, 1>(a, u.pitch, rows, t);
-    }
+    cv_scatter_lane t;
+    const int x = size > 0 ? place(first) : lane; /* an idle lane keeps to its own bank */
+    const int w = a.cc * a.plane + first / a.tq / a.tp * a.wp, slot = pipe.turn & 1;
+    const unsigned stages = (unsigned)__cvta_generic_to_shared(pipe.stages);
+    t.begin = t.x = stages + 4 * (slot * a.stage + x);
+    t.both = 2 * (stages + 4 * x) + 4 * a.stage;
+    t.across = 4 * (w - x);
+    t.w = t.x + t.across;
+    t.columns = G ? G : a.s / U, t.rows = a.r, t.channels = a.cc;
+    t.late = a.late && size > 0 ? ((x - lane) & 31) / 8 : 0;
 #pragma unroll
-    for (int m = 0; m < 2; ++m) {
-        const int output = m ? two : one;
-        if (output < 0)
-            continue;
-        const int q = u.q0 + output % a.tq, p = u.p0 + output / a.tq % a.tp, k = u.k0 + output / a.tq / a.tp;
-        a.y[u.n * a.ys[0] + k * a.ys[1] + p * a.ys[2] + q * a.ys[3]] =
-            a.bias ? __fadd_rn(t.acc[m], a.bias[k]) : t.acc[m];
+    for (int m = 1; m < CV_SCATTER_CHAINS; ++m)
+        t.apart[m - 1] = m < size ? 4 * (place(mine[m]) - x) : 0;
+    float acc[CV_SCATTER_CHAINS] = {0.0f, 0.0f, 0.0f, 0.0f};
+    switch (__reduce_max_sync(~0u, size)) {
+    case 0:
+        cv_scatter_through<U, G, 0>(a, u, pipe, t, acc);
+        break;
+    case 1:
+        cv_scatter_through<U, G, 1>(a, u, pipe, t, acc);
+        break;
+    case 2:
+        cv_scatter_through<U, G, 2>(a, u, pipe, t, acc);
+        break;
+    case 3:
+        cv_scatter_through<U, G, 3>(a, u, pipe, t, acc);
+        break;
+    default:
+        cv_scatter_through<U, G, 4>(a, u, pipe, t, acc);
+    }
+    pipe.turn += (a.cg + a.cc - 1) / a.cc;
+#pragma unroll
+    for (int m = 0; m < CV_SCATTER_CHAINS; ++m) {
+        if (m >= size)
+            break;
+        const int output = mine[m], q = u.q0 + output % a.tq, p = u.p0 + output / a.tq % a.tp,
+                  k = u.k0 + output / a.tq / a.tp;
+        a.y[u.n * a.ys[0] + k * a.ys[1] + p * a.ys[2] + q * a.ys[3]] = a.bias ? __fadd_rn(acc[m], a.bias[k]) : acc[m];
     }
     __syncthreads();
 }
@@ -306,14 +236,17 @@ __device__ __forceinline__ void cv_scatter_round(const cv_scatter &a, const cv_s
 template <int U, int G>
 __global__ void __launch_bounds__(CV_SCATTER_THREADS, 1) cv_scatter_kernel(const __grid_constant__ cv_scatter a)
 {
-    extern __shared__ __align__(16) float cv_scatter_shared[];
+    extern __shared__ __align__(128) float cv_scatter_shared[];
     __shared__ int scratch[33], ends[CV_SCATTER_THREADS];
-    __shared__ cv_scatter_banks banks;
+    __shared__ __align__(8) unsigned long long barriers[2];
+    cv_scatter_pipe pipe = {cv_scatter_shared, (unsigned)__cvta_generic_to_shared(barriers), 0, CV_HAS_BULK && a.bulk};
+    if (threadIdx.x < 2)
+        cv_bulk_barrier(pipe.barrier + 8 * threadIdx.x);
     cv_overlap_wait();
     if (a.counts[a.pools] == 0)
         return;
-    float *stages = cv_scatter_shared;
-    int *keys = (int *)(stages + 2 * a.stage), *list = keys + a.kb * 64;
+    int *keys = (int *)(cv_scatter_shared + 2 * a.stage), *list = keys + a.kb * 64;
+    unsigned short *table = (unsigned short *)(list + CV_SCATTER_CAP);
     int before = 0, mine = blockIdx.x; /* units of the pools before, and my next one */
     for (int first = 0; first < a.pools; first += CV_SCATTER_THREADS) {
         const int pool = first + threadIdx.x;
@@ -333,10 +266,11 @@ __global__ void __launch_bounds__(CV_SCATTER_THREADS, 1) cv_scatter_kernel(const
             }
             const int round = mine - before - (low ? ends[low - 1] : 0);
             cv_scatter_unit u = cv_scatter_unit_of(a, first + low, round);
-            cv_scatter_choose(a, u, scratch, list);
-            const int rows = cv_scatter_list(a, u, scratch, keys, list, banks);
+            if (a.pitches > 1)
+                cv_scatter_choose(a, u, scratch, list);
+            const int rows = cv_scatter_list(a, u, scratch, keys, list, table);
             for (int from = 0; from < rows; from += CV_SCATTER_THREADS / 32)
-                cv_scatter_round<U, G>(a, u, stages, list, banks, from);
+                cv_scatter_round<U, G>(a, u, pipe, list, table, from, rows);
             __syncthreads();
         }
         before += all;

@@ -9,6 +9,7 @@
 #include "match/gpu.h"
 
 #include "chain/scatter.cu"
+#include "chain/scatter_plan.c"
 /* two files with constants of the same names */
 #define THREADS SUMS_THREADS
 #define WARPS SUMS_WARPS
