@@ -62,6 +62,8 @@ typedef struct cv_exec {
     void *workspace;     /* 64-byte aligned on the CPU, 256 on a GPU; needs.workspace_bytes */
     void *stream;
     cv_phases *phases; /* NULL unless the caller asked for them */
+    int follows; /* a GPU: what comes before on the stream may still run when the first kernel begins, which then waits
+                    for it (gpu/overlap.cuh) before it writes, or reads anything but x and w */
 } cv_exec;
 
 enum {

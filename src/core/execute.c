@@ -120,7 +120,7 @@ static convoy_status run(const convoy_plan *plan, const convoy_args *a, cv_phase
         if (plan->request.p.n && plan->request.p.k)
             status = m->ops->fill_bias(m, &plan->request.p, a->bias, a->y, a->stream);
     } else {
-        cv_exec exec = {a->x, a->w, a->bias, a->y, NULL, NULL, a->stream, phases};
+        cv_exec exec = {a->x, a->w, a->bias, a->y, NULL, NULL, a->stream, phases, 0};
         if (a->weights) {
             const int ahead = (plan->choice.engine->traits & CV_PREPARES) != 0;
             exec.weights = ahead ? a->weights->data : NULL;

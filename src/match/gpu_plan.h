@@ -19,7 +19,6 @@ typedef struct cv_match_gpu_state {
 
 static inline size_t cv_match_gpu_up(size_t bytes) { return (bytes + 255) / 256 * 256; }
 
-cv_chain_shape cv_match_gpu_shape(const cv_request *q);
 convoy_status cv_match_gpu_prepare(const void *state, const float *w, void *weights, void *scratch, void *stream);
 convoy_status cv_match_gpu_execute(const void *state, const cv_exec *run);
 

@@ -8,33 +8,6 @@
 
 static void *place(const void *block, size_t at) { return (char *)block + at; }
 
-cv_chain_shape cv_match_gpu_shape(const cv_request *q)
-{
-    const convoy_problem *p = &q->p;
-    cv_chain_shape s = {.n = p->n,
-                        .c = p->c,
-                        .h = p->h,
-                        .w = p->w,
-                        .k = p->k,
-                        .r = p->r,
-                        .s = p->s,
-                        .p = q->P,
-                        .q = q->Q,
-                        .st_h = p->stride_h,
-                        .st_w = p->stride_w,
-                        .pad_t = p->pad_t,
-                        .pad_l = p->pad_l,
-                        .pad_b = p->pad_b,
-                        .pad_r = p->pad_r,
-                        .dil_h = p->dil_h,
-                        .dil_w = p->dil_w,
-                        .groups = p->groups};
-    memcpy(s.xs, p->x_stride, sizeof s.xs);
-    memcpy(s.ws, p->w_stride, sizeof s.ws);
-    memcpy(s.ys, p->y_stride, sizeof s.ys);
-    return s;
-}
-
 /* Prepared weights: each piece's transform, what the choice needs of w, and a packed copy for the chains. */
 static size_t stats_in_weights(const cv_match_gpu_state *s)
 {
@@ -57,7 +30,8 @@ convoy_status cv_match_gpu_prepare(const void *p, const float *w, void *weights,
     m.weight = w;
     m.wslice = place(scratch, cv_match_gpu_up(s->inner_needs.prepare_bytes));
     m.wstat = place(weights, stats_in_weights(s));
-    const cv_chain_shape shape = cv_match_gpu_shape(&s->request);
+    cv_chain_shape shape;
+    cv_chain_shape_of(&s->request.p, s->request.P, s->request.Q, &shape);
     int e = cv_match_gpu_sums(&m, 0, CV_MATCH_WEIGHTS, stream);
     if (!e)
         e = cv_match_gpu_boxes(&m, CV_MATCH_WEIGHTS, stream);
@@ -130,6 +104,7 @@ static convoy_status execute_marked(const cv_match_gpu_state *s, const cv_exec *
     for (int b = 0; b < m.runs && !e; b++) {
         cv_exec inner = *run;
         inner.workspace = place(base, s->inner_at);
+        inner.follows = 1; /* the boxes' kernel, or the run before */
         inner.x = run->x + b * s->inner_request.cg * p->x_stride[1];
         inner.w = run->w ? run->w + b * s->inner_request.cg * p->w_stride[1] : NULL;
         inner.weights =

@@ -273,6 +273,7 @@ __device__ __forceinline__ void join_w(const cv_match_gpu &m, int k)
 
 __global__ void __launch_bounds__(THREADS) cv_match_boxes_kernel(const cv_match_gpu m, int boxes, int tiles)
 {
+    cv_overlap_next();
     cv_overlap_wait();
     if ((int)blockIdx.x < boxes)
         box_x(m, blockIdx.x);

@@ -133,6 +133,7 @@ const char *convoy_board_run(const long long *problem, const float *x, const flo
     if (!b || board_plan(b, 1, &plan))
         return board_words(cudaErrorInvalidValue);
     const int e = board_setup();
-    return board_words(e ? e : cv_spectral_run(&plan, x, w, nullptr, nullptr, y, workspace, nullptr, nullptr, nullptr));
+    return board_words(e ? e
+                         : cv_spectral_run(&plan, x, w, nullptr, nullptr, y, workspace, nullptr, 0, nullptr, nullptr));
 }
 #endif

@@ -118,7 +118,7 @@ static int board_match_run(board_match *b, const float *x, const float *w, float
     const int64_t channels = m->cg / m->runs, outputs = (int64_t)m->n * m->k * m->p * m->q;
     for (int i = 0; i < m->runs && !e; i++)
         e = cv_spectral_run(&b->spectral, x + i * channels * m->xs[1], w + i * channels * m->ws[1], nullptr, nullptr,
-                            m->runs > 1 ? m->pieces + i * outputs : y, base + b->inner, nullptr, nullptr, nullptr);
+                            m->runs > 1 ? m->pieces + i * outputs : y, base + b->inner, nullptr, 1, nullptr, nullptr);
     if (!e)
         e = cv_match_gpu_select(m, a, nullptr);
     return e ? e : cv_scatter_run(a, nullptr);

@@ -238,7 +238,7 @@ static convoy_status execute(const void *state, const cv_exec *run)
         mark(m, 0);
     }
     int e = cv_spectral_run(&s->plan, run->x, run->w, run->weights, run->bias, run->y, run->workspace, run->stream,
-                            m ? mark : NULL, m);
+                            run->follows && !m, m ? mark : NULL, m);
     if (m) {
         if (!e)
             e = cudaStreamSynchronize(m->stream);

@@ -48,9 +48,11 @@ int cv_spectral_make_plan(const cv_spectral *base, int groups, int ty, int tx, s
  * depthwise tile). */
 typedef void (*cv_spectral_mark)(void *user, int phase);
 
-/* Enqueue. prepared is NULL unless plan->prepared; mark may be NULL. Return a cudaError_t. */
+/* Enqueue. prepared is NULL unless plan->prepared; mark may be NULL; follows as in core/engine.h. Return a cudaError_t.
+ */
 int cv_spectral_run(const cv_spectral_plan *plan, const float *x, const float *weight, const void *prepared,
-                    const float *bias, float *y, void *workspace, void *stream, cv_spectral_mark mark, void *user);
+                    const float *bias, float *y, void *workspace, void *stream, int follows, cv_spectral_mark mark,
+                    void *user);
 int cv_spectral_prepare(const cv_spectral_plan *plan, const float *weight, void *prepared, void *stream);
 
 #ifdef __cplusplus

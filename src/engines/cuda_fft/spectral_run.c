@@ -24,7 +24,8 @@ int cv_spectral_prepare(const cv_spectral_plan *plan, const float *weight, void 
     return e ? e : transform(&g, CV_FORWARD_W, stream);
 }
 
-/* One pass: the outputs and tiles that g says. A run's first kernel overlaps nothing: what comes before is not ours. */
+/* One pass: the outputs and tiles that g says. A run's first kernel overlaps what
+ * comes before only where the caller says that it may. */
 static int pass(cv_spectral *g, const cv_spectral_plan *plan, int what, void *stream, cv_spectral_mark mark, void *user)
 {
     int e;
@@ -52,13 +53,14 @@ static int pass(cv_spectral *g, const cv_spectral_plan *plan, int what, void *st
 }
 
 int cv_spectral_run(const cv_spectral_plan *plan, const float *x, const float *weight, const void *prepared,
-                    const float *bias, float *y, void *workspace, void *stream, cv_spectral_mark mark, void *user)
+                    const float *bias, float *y, void *workspace, void *stream, int follows, cv_spectral_mark mark,
+                    void *user)
 {
     cv_spectral g = plan->g;
     const int many = plan->groups > 1;
     char *at = (char *)workspace;
     g.x = x, g.weight = weight + g.w_first, g.bias = bias, g.y = y;
-    g.overlap = 0;
+    g.overlap = follows && plan->g.overlap;
     g.xf = (float *)at, at += plan->xf_bytes;
     g.yf = (float *)at, at += plan->yf_bytes;
     g.wf = (float *)at, at += plan->wf_bytes;
