@@ -16,16 +16,25 @@
 namespace
 {
 
-enum { THREADS = 256, WARPS = THREADS / 32, WORDS = 2, PASSES = 4 };
+enum { THREADS = 256, WARPS = THREADS / 32, WORDS = 2 };
+
+/* Passes of a block: for one run, as many blocks as are under way at once on problem A. */
+template <int RUNS> struct passes {
+    enum { COUNT = RUNS == 1 ? 3 : 4 };
+};
 
 const float unit = 0x1p-24f, step_error = 0.4243f, step_variance = 0.18f, spread = 1.15f;
-const float surprise = 14.5f;                    /* -log(probability / 2) */
-const float z_most = 2.8f, bridge_most = 2.125f; /* ln(z / sin z) there */
+const float surprise = 17.0f; /* -log(probability / 2) */
+
+/* The largest z that is tried, near the best one for an output at zero; ln(z / sin z) there. */
+template <int RUNS> struct limit {
+    static constexpr float z = RUNS > 2 ? 2.8f : 3.0f, bridge = RUNS > 2 ? 2.125f : 3.06f;
+};
 
 /* (surprise + runs/2 ln(z / sin z)) / z + z/2 v for a z near the best one; an upper bound for any z. */
 template <int RUNS> __device__ __forceinline__ float allowance(float v)
 {
-    const float z = fminf(z_most, sqrtf(2 * surprise) * rsqrtf(v)), z2 = z * z;
+    const float z = fminf(limit<RUNS>::z, sqrtf(2 * surprise) * rsqrtf(v)), z2 = z * z;
     /* ln(z / sin z) = -ln(1 - z^2/pi^2) + 0.0653 z^2 + 0.0005 z^4, a little above it */
     const float bridge = fmaf(z2, fmaf(z2, 0.0005f, 0.0654f), -__logf(1 - z2 * 0.101321184f));
     return __fdividef(fmaf(0.5f * RUNS, bridge, surprise), z) + 0.5f * z * v;
@@ -40,6 +49,23 @@ __device__ __forceinline__ bool is_safe(float scale, float f, float line, float 
                     (f * inverse) * (f * inverse);
     return unit * scale * allowance<RUNS>(v) <= room;
 }
+
+/* Whether the test passes for every sum whatever, where no output has more than these e, mean and f: a pass over one
+ * channel's outputs is spared. T grows with a sum s no quicker than quadratically, by T(0) + k s^2 for z = z_most; and
+ * beyond s = (rtol) / k no quicker than by the root of its two parts, G e / z_most + sqrt(2 G V). */
+__device__ __forceinline__ bool all_safe(float scale, float f, float length, float mean, float prefix, float rtol,
+                                         float atol)
+{
+    const float z_most = limit<1>::z, g = surprise + 0.5f * limit<1>::bridge,
+                still = fmaf(f, f, step_variance * 2 * mean * prefix);
+    const float growth = step_variance * length / 3, flat = unit * g / z_most * scale;
+    const float k = unit * 0.5f * z_most * growth / scale, half = 0.5f * rtol;
+    return scale > 1e-15f && scale < 1e15f && flat + unit * 0.5f * z_most * still / scale <= atol &&
+           unit * sqrtf(2 * g * growth) <= half && flat + unit * sqrtf(2 * g * still) <= atol + half * (rtol / k);
+}
+
+/* The largest of values that are not negative; NaN if there is one. */
+__device__ __forceinline__ unsigned warp_most(float v) { return __reduce_max_sync(~0u, __float_as_uint(v)); }
 
 /* Sums of N values over the warp: lane l gets that of value (l / (32 / N)). */
 template <int N> __device__ __forceinline__ float reduce(float (&v)[N])
@@ -64,9 +90,10 @@ template <int N> __device__ __forceinline__ float reduce(float (&v)[N])
 template <int RUNS, int CHANNELS>
 __global__ void __launch_bounds__(THREADS, 3) cv_match_select_kernel(const cv_match_gpu m, const cv_scatter pools)
 {
-    enum { SUMS = RUNS * CHANNELS };
+    enum { SUMS = RUNS * CHANNELS, PASSES = passes<RUNS>::COUNT };
     __shared__ float squares[WARPS][SUMS], sums[SUMS];
-    __shared__ unsigned live[WARPS];
+    __shared__ unsigned live[WARPS], most_of[3];
+    __shared__ int calm; /* this pass's channels need no look at their outputs */
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, words = (m.q + 31) / 32;
     const int ng = blockIdx.z, n = ng / m.groups, g = ng - n * m.groups;
     const int64_t plane = (int64_t)m.p * m.q, outputs = (int64_t)m.n * m.k * plane;
@@ -75,7 +102,12 @@ __global__ void __launch_bounds__(THREADS, 3) cv_match_select_kernel(const cv_ma
     int p[WORDS], q[WORDS], at[WORDS]; /* at: in a plane of outputs */
     bool in[WORDS];
     float e[WORDS], mean[WORDS], tile[WORDS];
+    if (RUNS == 1 && threadIdx.x < 3)
+        most_of[threadIdx.x] = 0;
+    cv_overlap_next();
     cv_overlap_wait();
+    if (RUNS == 1)
+        __syncthreads();
 #pragma unroll
     for (int i = 0; i < WORDS; ++i) {
         p[i] = (word0 + i) / words;
@@ -86,6 +118,22 @@ __global__ void __launch_bounds__(THREADS, 3) cv_match_select_kernel(const cv_ma
         e[i] = map.x, mean[i] = map.y;
         tile[i] =
             in[i] ? m.tiles[(ng * m.down + p[i] * m.st_h / m.step_h) * m.across + q[i] * m.st_w / m.step_w] : 0.0f;
+    }
+    if (RUNS == 1) { /* the block's largest e, mean and tile */
+        float large[3] = {0, 0, 0};
+#pragma unroll
+        for (int i = 0; i < WORDS; ++i)
+            if (in[i]) {
+                large[0] = __uint_as_float(max(__float_as_uint(large[0]), __float_as_uint(e[i])));
+                large[1] = __uint_as_float(max(__float_as_uint(large[1]), __float_as_uint(mean[i])));
+                large[2] = __uint_as_float(max(__float_as_uint(large[2]), __float_as_uint(tile[i])));
+            }
+#pragma unroll
+        for (int j = 0; j < 3; ++j) {
+            const unsigned most = warp_most(large[j]);
+            if (lane == 0)
+                atomicMax(&most_of[j], most);
+        }
     }
     unsigned marked = 0;
     const int k_end = min((g + 1) * m.kg, g * m.kg + (int)(blockIdx.y + 1) * PASSES * CHANNELS);
@@ -113,6 +161,7 @@ __global__ void __launch_bounds__(THREADS, 3) cv_match_select_kernel(const cv_ma
                 for (int i = 0; i < WORDS; ++i)
                     d[c][i][0] -= m.bias[k0 + min(c, kn - 1)];
         float square[SUMS];
+        bool wild = false;
 #pragma unroll
         for (int j = 0; j < SUMS; ++j) {
             square[j] = 0;
@@ -120,22 +169,40 @@ __global__ void __launch_bounds__(THREADS, 3) cv_match_select_kernel(const cv_ma
             for (int i = 0; i < WORDS; ++i) {
                 const float v = d[j / RUNS][i][j % RUNS], v2 = v * v;
                 square[j] += in[i] && v2 < INFINITY ? v2 : 0.0f;
+                wild |= in[i] && !(v2 < INFINITY);
             }
         }
         const float part = reduce<SUMS>(square);
         if (lane % (32 / SUMS) == 0)
             squares[warp][lane / (32 / SUMS)] = part;
-        __syncthreads();
+        wild = __syncthreads_or(wild);
         if (threadIdx.x < SUMS) {
             float all = 0;
             for (int w = 0; w < WARPS; ++w)
                 all += squares[w][threadIdx.x];
             /* outputs in the block's words, but for the last word of a row */
             const int count = min(WARPS * WORDS, words * m.p - (int)blockIdx.x * WARPS * WORDS);
-            sums[threadIdx.x] = step_error * sqrtf(spread * length * all * (float)words / ((float)count * (float)m.q));
+            const float seen = step_error * sqrtf(spread * length * all * (float)words / ((float)count * (float)m.q));
+            sums[threadIdx.x] = seen;
+            if (RUNS == 1) {
+                const float4 w =
+                    *(const float4 *)(m.wstat + (int64_t)(k0 + min((int)threadIdx.x, kn - 1)) * CV_MATCH_W);
+                const float f = __uint_as_float(most_of[2]) * w.y,
+                            scale = fmaxf(fmaxf(__uint_as_float(most_of[0]) * w.x, seen), fmaxf(0.25f * f, 1e-37f));
+                const bool quiet =
+                    all_safe(scale, f, length, __uint_as_float(most_of[1]), w.z, m.rtol - 8 * unit, m.atol);
+                const unsigned all_quiet = __ballot_sync((unsigned)((1ull << SUMS) - 1), quiet && isfinite(f + w.x));
+                if (threadIdx.x == 0)
+                    calm = all_quiet == (unsigned)((1ull << SUMS) - 1);
+            }
         }
         __syncthreads();
         unsigned *mask = m.mask + ((int64_t)n * m.k + k0) * m.p * words + word0;
+        if (RUNS == 1 && calm && !wild && !m.bias) {
+            if (lane < WORDS * kn && word0 + lane % WORDS < m.p * words)
+                mask[(int64_t)(lane / WORDS) * m.p * words + lane % WORDS] = 0;
+            continue;
+        }
 #pragma unroll
         for (int c = 0; c < CHANNELS; ++c) {
             if (c >= kn)
@@ -163,10 +230,12 @@ __global__ void __launch_bounds__(THREADS, 3) cv_match_select_kernel(const cv_ma
                 const float room = fmaf(m.rtol - 8 * unit, fabsf(sum), m.atol) - 4 * unit * fabsf(bias);
                 /* V */
                 const float v = fmaf(f, f, step_variance * fmaf(length / 3, path, 2 * mean[i] * w.z));
-                /* z_most's bound times e: no division. Where its squares may have lost digits, the bound is taken anew.
+                /* the largest z's bound times e: no division. Where its squares may have lost digits, the bound is
+                 * taken anew.
                  */
                 const float most =
-                    fmaf(0.5f * z_most, v, (surprise + 0.5f * RUNS * bridge_most) / z_most * scale * scale);
+                    fmaf(0.5f * limit<RUNS>::z, v,
+                         (surprise + 0.5f * RUNS * limit<RUNS>::bridge) / limit<RUNS>::z * scale * scale);
                 bool safe = unit * most < room * scale && scale > 1e-15f; /* infinity is not below infinity */
                 if (!safe)
                     /* of sums so small that their squares vanish, only zeros without anything near are told apart */
@@ -198,7 +267,7 @@ __global__ void __launch_bounds__(THREADS, 3) cv_match_select_kernel(const cv_ma
 
 template <int RUNS, int CHANNELS> int launch(const cv_match_gpu *m, const cv_scatter *scatter, void *stream)
 {
-    const int words = (m->q + 31) / 32 * m->p, each = WARPS * WORDS, channels = PASSES * CHANNELS;
+    const int words = (m->q + 31) / 32 * m->p, each = WARPS * WORDS, channels = passes<RUNS>::COUNT * CHANNELS;
     const dim3 grid((unsigned)((words + each - 1) / each), (unsigned)((m->kg + channels - 1) / channels),
                     (unsigned)(m->n * m->groups));
     cv_match_gpu g = *m;
