@@ -138,8 +138,9 @@ static double seconds_of(const cv_match_gpu_state *s, int runs, double engine)
     const double bytes = 4 * (outputs * (runs > 1 ? 2 * runs + 1 : 1) + (double)q->p.n * q->p.c * q->p.h * q->p.w +
                               (double)q->p.k * q->cg * q->p.r * q->p.s);
     const double share = unsafe_share(q, runs), taps = (double)q->cg * q->p.r * q->p.s;
-    /* Measured on an H200: a pool's round lasts 40 cycles a tap, whatever it holds, and a little for each output. */
-    const double rounds = ceil(share * outputs / ((double)g->sm_count * CV_SCATTER_CAP)),
+    /* Measured on an H200: a pool's round lasts 40 cycles a tap, whatever it holds, and a little for each output. The
+     * fullest pool has a quarter more than the mean. */
+    const double rounds = ceil(1.25 * share * outputs / ((double)g->sm_count * CV_SCATTER_CAP)),
                  peak = g->flop_per_s > 0 ? g->flop_per_s : 6e13, round = taps * 40 * g->sm_count * 256 / peak;
     const double chains = rounds * round + share * convoy_problem_flop(&q->p) / (0.35 * peak);
     return runs * engine + bytes / (0.7 * g->bytes_per_s) + 14e-6 + chains;
