@@ -102,6 +102,23 @@ def lines(text, ways, flush):
                "max_abs_err": float(f"{worst:.3g}"), "rel_rms_err": float(f"{rms:.3g}")}
 
 
+def report(add, problems, lines, note):
+    """Prints the lines that lines(problem) makes, for these problems or else for those of the file `add`, which gets them too."""
+    result = {"lines": []}
+    if add:
+        with open(add, encoding="utf-8") as file:
+            result = json.load(file)
+    for problem in problems or list(dict.fromkeys(line["problem"] for line in result["lines"])):
+        for line in lines(problem):
+            print(json.dumps(line), flush=True)
+            result["lines"].append(line)
+    if add:
+        result["command"] += ", then " + note
+        head = json.dumps({key: value for key, value in result.items() if key != "lines"}, indent=1)
+        with open(add, "w", encoding="utf-8") as file:
+            file.write(head[:-2] + ',\n "lines": [\n' + ",\n".join("  " + json.dumps(line) for line in result["lines"]) + "\n ]\n}\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--add", metavar="RESULT.json")
@@ -111,20 +128,8 @@ def main():
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     flush = torch.empty(64 << 20, dtype=torch.int32, device="cuda")
     ways = [way for way in WAYS if way != ", benchmark" or options.benchmark]
-    result = {"lines": []}
-    if options.add:
-        with open(options.add, encoding="utf-8") as file:
-            result = json.load(file)
-    problems = options.problems or list(dict.fromkeys(line["problem"] for line in result["lines"]))
-    for problem in problems:
-        for line in lines(problem, ways, flush):
-            print(json.dumps(line), flush=True)
-            result["lines"].append(line)
-    if options.add:
-        result["command"] += f", then bench/peers/torch_gpu.py (PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()})"
-        head = json.dumps({key: value for key, value in result.items() if key != "lines"}, indent=1)
-        with open(options.add, "w", encoding="utf-8") as file:
-            file.write(head[:-2] + ',\n "lines": [\n' + ",\n".join("  " + json.dumps(line) for line in result["lines"]) + "\n ]\n}\n")
+    report(options.add, options.problems, lambda problem: lines(problem, ways, flush),
+           f"bench/peers/torch_gpu.py (PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()})")
 
 
 if __name__ == "__main__":

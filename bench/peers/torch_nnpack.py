@@ -8,12 +8,11 @@ that they exceed L2, an error against FP64 at 256 outputs.
 Run it right after the bench whose peer it is. NNPACK does kernels up to 16 x 16 without stride, dilation or groups; others are left
 out. PyTorch passes w as it is, so its transform is part of every run."""
 import argparse
-import json
 import statistics
 import time
 
 import torch
-from torch_gpu import parse
+from torch_gpu import parse, report
 
 SETS, SECONDS = 3, 0.5
 
@@ -31,10 +30,10 @@ def error(x, w, y, padding, count=256):
     return off, (square / total)**0.5
 
 
-def line(text):
+def lines(text):
     n, c, h, w, k, r, s, stride, (top, bottom, left, right), dilation, groups = parse(text)
     if max(r, s) > 16 or stride != [1, 1] or dilation != [1, 1] or groups > 1 or (top, left) != (bottom, right):
-        return None
+        return
     torch.manual_seed(1)
     xs, ws = [torch.randn(n, c, h, w) for _ in range(SETS)], [torch.randn(k, c, r, s) for _ in range(SETS)]
 
@@ -51,11 +50,11 @@ def line(text):
     ms.sort()
     worst, rms = error(xs[0], ws[0], y, (top, left))
     median = statistics.median(ms)
-    return {"problem": text, "engine": "nnpack", "candidate": "", "peer": True, "weights": "fresh", "device": "cpu",
-            "threads": torch.get_num_threads(), "median_ms": round(median, 6), "p10_ms": round(ms[len(ms) // 10], 6),
-            "p90_ms": round(ms[len(ms) * 9 // 10], 6), "runs": len(ms),
-            "direct_gflop_per_s": float(f"{2e-6 * y.numel() * c * r * s / median:.6g}"),
-            "max_abs_err": float(f"{worst:.3g}"), "rel_rms_err": float(f"{rms:.3g}")}
+    yield {"problem": text, "engine": "nnpack", "candidate": "", "peer": True, "weights": "fresh", "device": "cpu",
+           "threads": torch.get_num_threads(), "median_ms": round(median, 6), "p10_ms": round(ms[len(ms) // 10], 6),
+           "p90_ms": round(ms[len(ms) * 9 // 10], 6), "runs": len(ms),
+           "direct_gflop_per_s": float(f"{2e-6 * y.numel() * c * r * s / median:.6g}"),
+           "max_abs_err": float(f"{worst:.3g}"), "rel_rms_err": float(f"{rms:.3g}")}
 
 
 def main():
@@ -65,20 +64,7 @@ def main():
     options = parser.parse_args()
     if not torch.backends.nnpack.is_available():
         raise SystemExit("torch_nnpack.py: this PyTorch has no NNPACK, or NNPACK does not know this processor")
-    result = {"lines": []}
-    if options.add:
-        with open(options.add, encoding="utf-8") as file:
-            result = json.load(file)
-    for problem in options.problems or list(dict.fromkeys(one["problem"] for one in result["lines"])):
-        made = line(problem)
-        if made:
-            print(json.dumps(made), flush=True)
-            result["lines"].append(made)
-    if options.add:
-        result["command"] += f", then bench/peers/torch_nnpack.py (PyTorch {torch.__version__})"
-        head = json.dumps({key: value for key, value in result.items() if key != "lines"}, indent=1)
-        with open(options.add, "w", encoding="utf-8") as file:
-            file.write(head[:-2] + ',\n "lines": [\n' + ",\n".join("  " + json.dumps(one) for one in result["lines"]) + "\n ]\n}\n")
+    report(options.add, options.problems, lines, f"bench/peers/torch_nnpack.py (PyTorch {torch.__version__})")
 
 
 if __name__ == "__main__":

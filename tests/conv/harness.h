@@ -52,6 +52,7 @@ double norm_bound_of(const test_case *c, int64_t output); /* sum over c of ||x c
 /* ---- Running. The context's device may be a GPU: tensors are copied there and back. */
 convoy_context *context_make(int threads, const char *isa);
 int on_gpu(void);
+long resident_kib(void); /* of this process, all threads together */
 
 /* Makes a plan, runs it once on a NaN-filled workspace and y, copies y back. info may be NULL. */
 convoy_status case_run(convoy_context *context, test_case *c, const convoy_plan_options *options,

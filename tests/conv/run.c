@@ -1,5 +1,7 @@
 #include "harness.h"
 
+#include <unistd.h>
+
 int on_gpu(void)
 {
     const char *device = getenv("CONVOY_TEST_DEVICE");
@@ -132,4 +134,15 @@ int run_all(const struct CMUnitTest *tests, size_t count, const char *name)
         convoy_context_destroy(context);
     }
     return _cmocka_run_group_tests(name, tests, count, NULL, NULL) != 0;
+}
+
+long resident_kib(void)
+{
+    long size = 0, resident = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (f && fscanf(f, "%ld %ld", &size, &resident) != 2)
+        resident = 0;
+    if (f)
+        fclose(f);
+    return resident * (sysconf(_SC_PAGESIZE) / 1024);
 }

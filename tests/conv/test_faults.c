@@ -66,17 +66,6 @@ static convoy_status run_plan(const convoy_plan *plan, float *checksum)
     return status;
 }
 
-static long resident_kib(void)
-{
-    long size = 0, resident = 0;
-    FILE *f = fopen("/proc/self/statm", "r");
-    if (f && fscanf(f, "%ld %ld", &size, &resident) != 2)
-        resident = 0;
-    if (f)
-        fclose(f);
-    return resident * (sysconf(_SC_PAGESIZE) / 1024);
-}
-
 static void ten_thousand_plans(void **state)
 {
     (void)state;
