@@ -6,6 +6,7 @@ that shortens timing and leaves the direct sums out (seconds a run on the refere
 may lack its problem, so it runs with --help at its end, which still refuses unknown commands and options. Commands that are
 not run here are run by whom ELSEWHERE says; one that is in neither place fails the test, so that a document cannot show what
 nobody runs."""
+import json
 import os
 import re
 import shlex
@@ -46,9 +47,9 @@ ELSEWHERE = {
 }
 WRAPPER = """#!/bin/sh
 case $1 in
-bench) command=$1; shift; exec "{convoy}" $command --time=0.02 --exclude=onednn,direct "$@" ;;
-tune) command=$1; shift; exec "{convoy}" $command --budget=2 --exclude=onednn "$@" ;;
-verify) command=$1; shift; exec "{convoy}" $command --exclude=onednn "$@" ;;
+bench) command=$1; shift; exec "{convoy}" $command --time=0.02 --exclude={slow} "$@" ;;
+tune) command=$1; shift; exec "{convoy}" $command --budget=2 --exclude={vendors} "$@" ;;
+verify) command=$1; shift; exec "{convoy}" $command --exclude={vendors} "$@" ;;
 *) exec "{convoy}" "$@" ;;
 esac
 """
@@ -112,10 +113,14 @@ def main():
         npy(os.path.join(folder, "kernel.npy"), (31, 31))
         npy(os.path.join(folder, "x.npy"), (2, 3, 40, 40))
         npy(os.path.join(folder, "w.npy"), (4, 3, 11, 11))
+        listed = subprocess.run([CONVOY, "engines", "--json"], check=True, capture_output=True, text=True).stdout
+        engines = [json.loads(line) for line in listed.splitlines()]
+        slow, vendors = (",".join(e["engine"] for e in engines if wanted(e)) for wanted in
+                         (lambda e: not e["transform"], lambda e: e["vendor"]))
         for place in (os.path.join(folder, "build/bin/convoy"), os.path.join(wrappers, "convoy")):
             os.makedirs(os.path.dirname(place))
             with open(place, "w", encoding="utf-8") as out:
-                out.write(WRAPPER.format(convoy=CONVOY))
+                out.write(WRAPPER.format(convoy=CONVOY, slow=slow, vendors=vendors or "ref"))
             os.chmod(place, 0o755)
         for part in ("bench", "docs", "examples", "README.md"):
             os.symlink(os.path.join(SOURCE, part), os.path.join(folder, part))
