@@ -235,15 +235,16 @@ def _tile_axes(ax, here):
     ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
 
 
-def _untiled(page, ax, name, rows):
-    """An engine without tiles: a line across, or a word about what lies beyond the edge."""
+def _untiled(page, ax, name, rows, beyond):
+    """An engine without tiles: a line across, or, after `beyond` lines of such words, a word about what lies beyond the edge. True then."""
     best, (low, high) = min(rows, key=lambda r: r["ms"]), ax.get_ylim()
     if low < best["ms"] < high:
         ax.axhline(best["ms"], color=page.look(name)["color"], ls="-.", lw=1, label=f"{name}, its best")
     else:
         words = f"{name}: {_number(best['ms'])} ms" + (", quickest" if best["quickest"] else "") + (", chosen" if best["chosen"] else "")
-        ax.text(0.98, 0.97, words, transform=ax.transAxes, ha="right", va="top", fontsize=7,
+        ax.text(0.98, 0.97 - 0.09 * beyond, words, transform=ax.transAxes, ha="right", va="top", fontsize=7,
                 color=page.look(name)["color"])
+    return not low < best["ms"] < high
 
 
 def tile_side(page):
@@ -258,8 +259,9 @@ def tile_side(page):
             ax.plot(list(best), list(best.values()), color=page.look(name)["color"], lw=1, zorder=2)
             ax.plot([side for side, _ in own], [ms for _, ms in own], ls="none", label=name, **page.style(name, 3))
         _tile_axes(ax, here)
+        beyond = 0
         for name in dict.fromkeys(r["series"] for r in here if not r["side"]):
-            _untiled(page, ax, name, [r for r in here if r["series"] == name and not r["side"]])
+            beyond += _untiled(page, ax, name, [r for r in here if r["series"] == name and not r["side"]], beyond)
         low, high = ax.get_ylim()
         for what, label, style in (("quickest", "quickest", dict(marker="o", ms=10, mfc="none", mec="#222222", mew=1.2)),
                                    ("tuned", "taken by tune", dict(marker="d", ms=8, mfc="none", mec="#AA4499", mew=1.4)),
