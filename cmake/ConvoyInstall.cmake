@@ -10,7 +10,8 @@ if(DEFINED SKBUILD)
     # the leaderboard file is composed of the kernels' own sources
     foreach(part chain engines/cuda_fft gpu match)
         install(DIRECTORY src/${part}/ DESTINATION convoy/leaderboard/kernels/${part} COMPONENT python
-                FILES_MATCHING PATTERN "*.cu" PATTERN "*.cuh" PATTERN "*.h" PATTERN "spectral_*.c")
+                FILES_MATCHING PATTERN "*.cu" PATTERN "*.cuh" PATTERN "*.h" PATTERN "spectral_*.c"
+                PATTERN "scatter_plan.c")
     endforeach()
     return()
 endif()
