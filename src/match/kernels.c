@@ -83,7 +83,7 @@ static unsigned judge_block(const cv_match_row *row, const float *value, const f
     for (int j = 0; j < CV_MATCH_COLUMNS; j++) {
         const double v = fabs((double)value[j]), s = fabs((double)sum[j]);
         const double room = atol + rtol * s - rounding * (v + s);
-        safe[j] = (room >= 0) & (bound + factor * ((double)path[j] + tiny) <= room * room) & (s < 1e38) ? 1.0f : 0.0f;
+        safe[j] = ((room >= 0) & (bound + factor * ((double)path[j] + tiny) <= room * room) & (s < 1e38)) ? 1.0f : 0.0f;
     }
     unsigned bits = 0;
     for (int j = 0; j < CV_MATCH_COLUMNS; j += VL)
