@@ -143,6 +143,9 @@ class Limits(Case):
                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=limit, check=False)
                 if done.returncode == 127 and "shared lib" in done.stderr:
                     continue  # the loader itself had no room
+                if done.returncode == -signal.SIGSEGV and subprocess.run([CONVOY, "--version"], preexec_fn=limit, capture_output=True,
+                                                                         check=False).returncode == -signal.SIGSEGV:
+                    continue  # nor had NVIDIA's run-time, which is linked in and takes a megabyte unseen before main
                 self.assertIn(done.returncode, (0, 2), (megabytes, engine, done.stderr))
                 self.assertEqual(done.stderr.count("\n"), int(done.returncode == 2), done.stderr)
                 refused += done.returncode == 2

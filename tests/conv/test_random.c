@@ -97,7 +97,8 @@ static void random_problems(void **state)
             case_add_bias(&c);
         case_fill_normal(&c, s);
         show_case(&c, text);
-        print_message(i % 200 ? "" : "seed %llu: %s\n", (unsigned long long)(first_seed + (uint64_t)i), text);
+        if (i % 200 == 0)
+            print_message("seed %llu: %s\n", (unsigned long long)(first_seed + (uint64_t)i), text);
         const int accepted = each_engine(on, &c, CONVOY_MATH_FP32, check_contract, NULL);
         if (!accepted)
             fail_msg("no engine accepts %s (seed %llu)", text, (unsigned long long)(first_seed + (uint64_t)i));
