@@ -4,7 +4,6 @@
 
 #include <cuda_runtime_api.h>
 #include <pthread.h>
-#include <unistd.h>
 
 enum { TOGETHER = 16, MOST_FLOATS = 1 << 20, HELD = 64 };
 
@@ -115,17 +114,6 @@ static struct {
     long host_kib;
     size_t free_bytes;
 } early;
-
-static long resident_kib(void)
-{
-    long size = 0, resident = 0;
-    FILE *f = fopen("/proc/self/statm", "r");
-    if (f && fscanf(f, "%ld %ld", &size, &resident) != 2)
-        resident = 0;
-    if (f)
-        fclose(f);
-    return resident * (sysconf(_SC_PAGESIZE) / 1024);
-}
 
 static void remember(void)
 {
