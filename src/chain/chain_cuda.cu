@@ -46,6 +46,8 @@ double cv_chain_cuda_estimate(const cv_chain_shape *shape, const cv_chain_gpu *g
         seconds = cv_slide_seconds(shape, gpu, choice, &relaid, &carry);
     else if (choice->kind == CV_CHAIN_PLANE)
         seconds = cv_plane_seconds(shape, gpu, choice);
+    else if (choice->kind == CV_CHAIN_STRIP)
+        seconds = cv_strip_seconds(shape, gpu, choice);
     else
         seconds = cv_gather_seconds(shape, gpu, choice);
     if (relaid && !relay)
@@ -74,6 +76,12 @@ int cv_chain_cuda_choices(const cv_chain_shape *shape, const cv_chain_gpu *gpu, 
             r.seconds = cv_chain_cuda_estimate(shape, gpu, &r.choice, 1, NULL);
             add(all, &count, MOST, r);
         }
+    for (int i = 0; i < CV_STRIP_VARIANTS; ++i)
+        if (cv_strip_fits(shape, gpu, i)) {
+            ranked r = {{CV_CHAIN_STRIP, i, 0, 0, 0}, 0};
+            r.seconds = cv_chain_cuda_estimate(shape, gpu, &r.choice, 1, NULL);
+            add(all, &count, MOST, r);
+        }
     for (int i = 0; i < CV_GATHER_VARIANTS; ++i)
         if (cv_gather_fits(shape, i)) {
             ranked r = {{CV_CHAIN_GATHER, i, 0, 0, 0}, 0};
@@ -98,6 +106,8 @@ int cv_chain_cuda_plan(const cv_chain_shape *shape, const cv_chain_gpu *gpu, con
         return cv_slide_plan(shape, gpu, choice, plan);
     if (choice->kind == CV_CHAIN_PLANE && i >= 0 && i < CV_PLANE_VARIANTS && cv_plane_fits(shape, gpu, i))
         return cv_plane_plan(shape, gpu, choice, plan);
+    if (choice->kind == CV_CHAIN_STRIP && i >= 0 && i < CV_STRIP_VARIANTS && cv_strip_fits(shape, gpu, i))
+        return cv_strip_plan(shape, gpu, choice, plan);
     if (choice->kind == CV_CHAIN_GATHER && i >= 0 && i < CV_GATHER_VARIANTS && cv_gather_fits(shape, i))
         return cv_gather_plan(shape, choice, plan);
     return cudaErrorInvalidValue;
@@ -111,6 +121,8 @@ int cv_chain_cuda_run(const cv_chain_plan *plan, const float *x, const float *w,
         return cv_slide_run(plan, x, w, bias, y, workspace, (cudaStream_t)stream);
     case CV_CHAIN_PLANE:
         return cv_plane_run(plan, x, w, bias, y, (cudaStream_t)stream);
+    case CV_CHAIN_STRIP:
+        return cv_strip_run(plan, x, w, bias, y, (cudaStream_t)stream);
     default:
         return cv_gather_run(plan, x, w, bias, y, (cudaStream_t)stream);
     }

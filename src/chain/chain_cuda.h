@@ -1,10 +1,11 @@
 /* The exact chain on a GPU: whole tensors, or those tiles of y that a transform engine flagged.
  *
  * Every output is acc = fmaf(x, w, acc) from +0 over c, then r, then s, ascending, taps outside the image skipped, then
- * one add of the bias. Three kernels share the work:
+ * one add of the bias. Four kernels share the work:
  *
  *   slide   many output channels: register tiles along q (slide_kernel.cuh)
- *   plane   stride and dilation 1, few channels a group: depthwise, imaging (plane_kernel.cuh)
+ *   plane   stride and dilation 1, few channels a group: imaging, kernels beyond shared memory (plane_kernel.cuh)
+ *   strip   stride and dilation 1, one channel a group: depthwise (strip_kernel.cuh)
  *   gather  everything else, and small problems (gather_kernel.cuh)
  *
  * slide reads w as relay.cu lays it. All functions only enqueue; they return a cudaError_t as an int. */
@@ -38,7 +39,7 @@ typedef struct cv_chain_gpu {
 /* The most that cv_chain_cuda_choices gives. */
 enum { CV_CHAIN_CHOICES = 64 };
 
-enum cv_chain_kind { CV_CHAIN_SLIDE, CV_CHAIN_PLANE, CV_CHAIN_GATHER };
+enum cv_chain_kind { CV_CHAIN_SLIDE, CV_CHAIN_PLANE, CV_CHAIN_GATHER, CV_CHAIN_STRIP };
 
 /* variant: an index into the kind's table of instances. slide only: swizzle, split, and the taps that a stage has at
  * least (more: fewer barriers, longer loads in flight; fewer: less shared memory). */
@@ -87,6 +88,28 @@ typedef struct cv_plane_args {
     int x_lanes, w_lanes;   /* lanes that copy one row: a power of two up to 32 */
 } cv_plane_args;
 
+typedef struct cv_strip_args {
+    const float *x, *w, *bias;
+    float *y;
+    long long xs_n, xs_c, xs_h, xs_w, ws_k, ws_c, ws_r, ws_s, ys_n, ys_k, ys_p, ys_q;
+    int N, H, W, P, Q, K, R, S, pad_t, pad_l;
+    int Cg, dil_h, dil_w;                          /* all 1 */
+    int tq, tnk;                                   /* strips and channels of a block */
+    int steps;                                     /* by taps: of a row */
+    int x_cols, x_pitch, x_floats;                 /* columns stored of a row of x, floats of a row and of a plane */
+    int w_cols, w_pitch, w_floats;                 /* the same of w */
+    int w_first;                                   /* where a row's first tap is stored */
+    int y_pitch;                                   /* floats of a row of y in shared memory */
+    int x_lanes, w_lanes, y_lanes;                 /* lanes that copy one row: a power of two up to 32 */
+    cv_divider by_tiles_q, by_tiles_p, by_tiles_n; /* of blocks */
+    cv_divider by_tp, by_planes, by_tnn;           /* of a block's threads: rows, planes, images of a channel */
+    cv_divider by_rows, by_r, by_kg;               /* rows of x stored, rows of w, outputs of a group */
+    /* Whole planes without gaps go in pieces of 1, 2 or 4 words, whatever the length of rows; 0 (or not flat): not so.
+     */
+    int x_words, y_words, w_flat;
+    cv_divider by_x_plane, by_x_row, by_y_plane, by_y_row, by_w_plane, by_s; /* of pieces */
+} cv_strip_args;
+
 typedef struct cv_gather_args {
     const float *x, *w, *bias;
     float *y;
@@ -110,6 +133,7 @@ typedef struct cv_chain_plan {
     union {
         cv_slide_args slide;
         cv_plane_args plane;
+        cv_strip_args strip;
         cv_gather_args gather;
     } args;
 } cv_chain_plan;

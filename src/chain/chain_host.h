@@ -1,4 +1,4 @@
-/* What the three kernels' host parts offer to chain_cuda.cu. Plans: 0 or a cudaError_t. */
+/* What the four kernels' host parts offer to chain_cuda.cu. Plans: 0 or a cudaError_t. */
 #ifndef CV_CHAIN_HOST_H
 #define CV_CHAIN_HOST_H
 
@@ -6,7 +6,7 @@
 
 #include "chain_cuda.h"
 
-enum { CV_SLIDE_VARIANTS = 9, CV_PLANE_VARIANTS = 3, CV_GATHER_VARIANTS = 4 };
+enum { CV_SLIDE_VARIANTS = 9, CV_PLANE_VARIANTS = 3, CV_STRIP_VARIANTS = 9, CV_GATHER_VARIANTS = 4 };
 
 int cv_slide_fits(const cv_chain_shape *c, const cv_chain_gpu *gpu, const cv_chain_choice *choice);
 double cv_slide_seconds(const cv_chain_shape *c, const cv_chain_gpu *gpu, const cv_chain_choice *choice, size_t *relaid,
@@ -19,6 +19,12 @@ int cv_plane_fits(const cv_chain_shape *c, const cv_chain_gpu *gpu, int variant)
 double cv_plane_seconds(const cv_chain_shape *c, const cv_chain_gpu *gpu, const cv_chain_choice *choice);
 int cv_plane_plan(const cv_chain_shape *c, const cv_chain_gpu *gpu, const cv_chain_choice *choice, cv_chain_plan *plan);
 int cv_plane_run(const cv_chain_plan *plan, const float *x, const float *w, const float *bias, float *y,
+                 cudaStream_t stream);
+
+int cv_strip_fits(const cv_chain_shape *c, const cv_chain_gpu *gpu, int variant);
+double cv_strip_seconds(const cv_chain_shape *c, const cv_chain_gpu *gpu, const cv_chain_choice *choice);
+int cv_strip_plan(const cv_chain_shape *c, const cv_chain_gpu *gpu, const cv_chain_choice *choice, cv_chain_plan *plan);
+int cv_strip_run(const cv_chain_plan *plan, const float *x, const float *w, const float *bias, float *y,
                  cudaStream_t stream);
 
 int cv_gather_fits(const cv_chain_shape *c, int variant);
