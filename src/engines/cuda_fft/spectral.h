@@ -77,6 +77,9 @@ int cv_allow_shared(const void *kernel, int bytes);
 int cv_spectral_pack(const cv_spectral *g, float *copy, void *stream);
 int cv_spectral_forward(const cv_spectral *g, int what, void *stream);
 int cv_spectral_product(const cv_spectral *g, int shape, void *stream);
+/* The same for at most CV_FEW channels of a group, without tensor cores. */
+enum { CV_FEW = 8 };
+int cv_spectral_product_few(const cv_spectral *g, void *stream);
 int cv_spectral_inverse(const cv_spectral *g, void *stream);
 int cv_spectral_depthwise(const cv_spectral *g, void *stream);
 

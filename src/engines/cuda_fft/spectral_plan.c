@@ -156,6 +156,11 @@ static void predict(cv_spectral_plan *p, const cv_spectral_machine *m)
                       (k_passes - 1) * forward_time(&r, 0, w_blocks, w_cost));
         t[PHASE_PRODUCT] = 9.0 / 1024 * bins * tiles * g->k * g->cgp * cycles / m->tensor_cycles +
                            passes * (1.5e-6 + 0.3e-6 * steps) / m->rate;
+        /* seven and eight channels leave too few threads to wait for memory */
+        const double few = passes * 4e-6 + (g->cgp > 6 ? 1.5 : 1.0) * b[PHASE_PRODUCT] / (0.85 * m->bytes);
+        p->few = g->cgp <= CV_FEW && few < largest(t[PHASE_PRODUCT], b[PHASE_PRODUCT] / m->bytes);
+        if (p->few)
+            t[PHASE_PRODUCT] = few;
         t[PHASE_INVERSE] =
             passes * (0.63 * r.first + 0.89 * r.round * in_rounds(&r, p->tile_step * ceil(outputs / g->cb)));
     }

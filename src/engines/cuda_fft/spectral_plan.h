@@ -29,6 +29,7 @@ typedef struct cv_spectral_plan {
     cv_spectral g; /* geometry; pointers and the pass's ranges are filled in by the run */
     int groups, all_tiles;
     int depthwise, shape;
+    int few;                                                       /* the product runs on the FMA pipes */
     int group_step, tile_step, k_step;                             /* sizes of a pass */
     size_t xf_bytes, yf_bytes, wf_bytes, wflag_bytes, xflag_bytes; /* the workspace's parts, in this order */
     size_t workspace_bytes;

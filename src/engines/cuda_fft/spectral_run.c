@@ -42,7 +42,7 @@ static int pass(cv_spectral *g, const cv_spectral_plan *plan, int what, void *st
         g->overlap = plan->g.overlap;
         return e;
     }
-    if ((e = cv_spectral_product(g, plan->shape, stream)))
+    if ((e = plan->few ? cv_spectral_product_few(g, stream) : cv_spectral_product(g, plan->shape, stream)))
         return e;
     g->overlap = plan->g.overlap;
     if (mark)
