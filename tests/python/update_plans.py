@@ -11,6 +11,9 @@ import subprocess
 import sys
 
 FILE = pathlib.Path(__file__).resolve().parents[2] / "python/convoy/leaderboard/plans.json"
+sys.path.insert(0, str(FILE.parent))
+from source import lane_tiles  # noqa: E402
+
 TESTS = 5  # the first problems that the tool lists; then the benchmarks
 
 
@@ -36,6 +39,8 @@ def parts(math, candidate):
     n = numbers(candidate)
     if math == "exact":
         return {(n[0], n[1])}
+    if tuple(n[:2]) in lane_tiles():
+        return {("lanes", *n[:2])}
     larger = max(n[:2])
     group = 0 if larger <= 32 else 1 if larger <= 48 else 2 if larger <= 64 else 3
     return {(group, side) for side in n[:2]}
@@ -44,7 +49,7 @@ def parts(math, candidate):
 def squares(math, built, problem):
     """Square tiles of the sides at hand that hold twice the kernel, for a problem whose own candidates are all others."""
     taps = int(re.search(r"r(\d+)$", problem).group(1))
-    sides = sorted(side for group, side in built if math != "exact" and parts(math, f"ty{side}tx{side}") == {(group, side)})
+    sides = sorted({part[1] for part in built if math != "exact" and parts(math, f"ty{part[1]}tx{part[1]}") == {part}})
     return [f"ty{side}tx{side}" + "runs1" * (math == "match") for side in sides if side >= 2 * taps]
 
 

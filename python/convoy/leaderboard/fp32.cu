@@ -3,7 +3,9 @@
 #include "board.cuh"
 
 #define CV_PLAIN_LAUNCHES 1
+#include "engines/cuda_fft/boxes.cuh"
 #include "engines/cuda_fft/direct.cuh"
+#include "engines/cuda_fft/lanes.cuh"
 #include "engines/cuda_fft/launch.cuh"
 #include "engines/cuda_fft/spectral_plan.h"
 #include "engines/cuda_fft/stage.cuh"
@@ -22,6 +24,14 @@ namespace forward_file
 namespace inverse_file
 {
 #include "engines/cuda_fft/inverse.cu"
+}
+namespace forward_lanes_file
+{
+#include "engines/cuda_fft/forward_lanes.cu"
+}
+namespace inverse_lanes_file
+{
+#include "engines/cuda_fft/inverse_lanes.cu"
 }
 #if CV_BOARD_HOPPER
 namespace product_file
@@ -47,6 +57,8 @@ extern "C" {
 int cv_forward_setup(void);
 int cv_product_setup(void);
 int cv_inverse_setup(void);
+int cv_forward_lanes_setup(void);
+int cv_inverse_lanes_setup(void);
 int cv_hopper_shapes(void);
 float cv_hopper_shape(int shape, int *outputs, int *tiles, int *bytes);
 int cv_hopper_setup(void);
@@ -91,7 +103,8 @@ static int board_setup(void)
 {
     static int done;
     int e = 0;
-    if (!done && !(e = cv_forward_setup()) && !(e = cv_product_setup()) && !(e = cv_inverse_setup()))
+    if (!done && !(e = cv_forward_setup()) && !(e = cv_product_setup()) && !(e = cv_inverse_setup()) &&
+        !(e = cv_forward_lanes_setup()) && !(e = cv_inverse_lanes_setup()))
         done = 1;
     return e;
 }

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .problems import BENCHMARKS, TESTS
-from .source import compose
+from .source import compose, lane_tiles
 
 
 @dataclass(frozen=True)
@@ -158,13 +158,16 @@ def _cases(chosen):
 
 
 def _sides(chosen):
-    """The sides of tiles in use, by the kernels' four classes, as defines."""
-    classes = [set(), set(), set(), set()]
-    for candidate in chosen.values():
-        pair = _numbers(candidate)[:2]
+    """The tiles in use as defines: those whose lines are shared by lanes, and the sides of the others, by the kernels' four
+    classes."""
+    classes, lanes = [set(), set(), set(), set()], lane_tiles()
+    pairs = {tuple(_numbers(candidate)[:2]) for candidate in chosen.values()}
+    for pair in pairs.difference(lanes):
         larger = max(pair)
         classes[0 if larger <= 32 else 1 if larger <= 48 else 2 if larger <= 64 else 3].update(pair)
-    return [f"CV_SIDES_{i}(X) " + " ".join(f"X({t})" for t in sorted(c)) for i, c in enumerate(classes)]
+    shared = sorted(pairs.intersection(lanes)) or lanes[:1]  # a list must not be empty
+    return ["CV_LANE_TILES(X) " + " ".join(f"X({ty}, {tx})" for ty, tx in shared)] + [
+        f"CV_SIDES_{i}(X) " + " ".join(f"X({t})" for t in sorted(c)) for i, c in enumerate(classes)]
 
 
 def kernels(gpu, math):

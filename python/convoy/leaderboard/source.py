@@ -17,6 +17,13 @@ def roots():
     return [_HERE, kernels]
 
 
+def lane_tiles():
+    """The tiles, (ty, tx), whose transforms share lines among lanes: the list of engines/cuda_fft/lanes.h."""
+    text = (roots()[1] / "engines/cuda_fft/lanes.h").read_text(encoding="utf-8")
+    body = re.search(r"#define CV_LANE_TILES\(X\)((?:.*\\\n)*.*)", text).group(1)
+    return [(int(ty), int(tx)) for ty, tx in re.findall(r"X\((\d+), (\d+)\)", body)]
+
+
 def strip_comments(text):
     """C without comments and empty lines; literals are left alone."""
     text = _TOKEN.sub(lambda m: m.group() if m.group()[0] in "\"'" else " ", text)

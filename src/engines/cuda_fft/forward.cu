@@ -16,6 +16,7 @@
 #include <cuda_runtime.h>
 
 #include "direct.cuh"
+#include "lanes.h"
 #include "launch.cuh"
 #include "stage.cuh"
 
@@ -173,6 +174,8 @@ extern "C" int cv_forward_setup(void)
 
 extern "C" int cv_spectral_forward(const cv_spectral *g, int what, void *stream)
 {
+    if (g->lanes)
+        return cv_forward_lanes(g, what, stream);
     const int64_t x_blocks = what & CV_FORWARD_X ? (int64_t)g->tiles * cv_spectral_xblocks(g) : 0;
     const int64_t w_blocks = what & CV_FORWARD_W ? (int64_t)g->nk * cv_spectral_wblocks(g) : 0;
     const int threads = cv_tile_threads(g->ty, g->tx, what & CV_FORWARD_X ? g->cb : g->wcb);

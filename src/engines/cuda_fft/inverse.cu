@@ -15,6 +15,7 @@
 #include <cuda_runtime.h>
 
 #include "direct.cuh"
+#include "lanes.h"
 #include "launch.cuh"
 #include "stage.cuh"
 
@@ -154,6 +155,8 @@ extern "C" int cv_inverse_setup(void)
 
 extern "C" int cv_spectral_inverse(const cv_spectral *g, void *stream)
 {
+    if (g->lanes)
+        return cv_inverse_lanes(g, stream);
     const int64_t blocks = (int64_t)g->tiles * ((g->nk + g->cb - 1) / g->cb);
     const size_t rows = (size_t)cv_tile_pitch(g->oy, g->tx, g->cb).chan * g->cb * sizeof(float);
     const size_t spectra = (size_t)g->bins * g->cb * 2 * sizeof(float), bytes = rows > spectra ? rows : spectra;

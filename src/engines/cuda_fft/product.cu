@@ -74,7 +74,8 @@ __global__ void __launch_bounds__(32 * WK * WT, FIT)
     const int outputs = g.ng == 1 ? g.nk : g.kg, row_x = g.ng * g.cgp;
     const float2 *x = (const float2 *)g.xf + ((int64_t)bin * g.tiles + tb) * row_x + group * g.cgp;
     const float2 *w = (const float2 *)g.wf + ((int64_t)bin * g.wrows + g.wk0 + group * g.kg + kb) * g.cgp;
-    float2 *y = (float2 *)g.yf + ((int64_t)bin * g.tiles + tb) * g.nk + group * g.kg + kb;
+    const int wide_y = cv_spectral_wide(g.yq), row_y = g.nk * wide_y;
+    float2 *y = (float2 *)g.yf + cv_spectral_y(&g, bin) + (int64_t)tb * row_y + (group * g.kg + kb) * wide_y;
     const int live_k = min(S::BK, outputs - kb), live_t = min(S::BT, g.tiles - tb);
     const unsigned shared = (unsigned)__cvta_generic_to_shared(ring);
     const int steps = (g.cgp + CV_STEP - 1) / CV_STEP;
@@ -151,12 +152,12 @@ __global__ void __launch_bounds__(32 * WK * WT, FIT)
 #pragma unroll
             for (int half = 0; half < 2; half++)
                 has_k[m][half] = wk + m * 16 + octet + half * 8 < live_k;
-        float2 *to = y + (int64_t)(wt + quad * 2) * g.nk + wk + octet;
-        const int64_t jump = (int64_t)7 * g.nk;
+        float2 *to = y + (int64_t)(wt + quad * 2) * row_y + wk * wide_y + octet;
+        const int64_t jump = (int64_t)7 * row_y;
 #pragma unroll
         for (int n = 0; n < NT; n++, to += jump)
 #pragma unroll
-            for (int e = 0; e < 2; e++, to += e == 1 ? g.nk : 0) {
+            for (int e = 0; e < 2; e++, to += e == 1 ? row_y : 0) {
                 const bool has_t = wt + n * 8 + quad * 2 + e < live_t;
 #pragma unroll
                 for (int m = 0; m < MT; m++)
@@ -170,7 +171,7 @@ __global__ void __launch_bounds__(32 * WK * WT, FIT)
                             v.y += old.y;
                         }
                         if (has_t && has_k[m][half])
-                            to[m * 16 + half * 8] = v;
+                            to[(m * 16 + half * 8) * wide_y] = v;
                     }
             }
     };

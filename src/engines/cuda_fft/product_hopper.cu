@@ -28,6 +28,7 @@
  */
 #include <cuda_runtime.h>
 
+#include "boxes.cuh"
 #include "launch.cuh"
 #include "warpgroup.cuh"
 
@@ -58,7 +59,6 @@ __global__ void __launch_bounds__(128, cv_hopper<NT>::FIT)
     const int group = unit / g.bins, bin = unit - group * g.bins;
     const int kb = within % k_blocks * S::BK, tb = within / k_blocks * S::BT;
     const int outputs = g.ng == 1 ? g.nk : g.kg;
-    float2 *y = (float2 *)g.yf + ((int64_t)bin * g.tiles + tb) * g.nk + group * g.kg + kb;
     const int live_k = min(S::BK, outputs - kb), live_t = min(S::BT, g.tiles - tb);
     const unsigned shared = (unsigned)__cvta_generic_to_shared(ring), planes = shared + S::STAGES * S::STAGE;
     const unsigned barriers = shared + S::BARRIERS;
@@ -130,7 +130,7 @@ __global__ void __launch_bounds__(128, cv_hopper<NT>::FIT)
     if (threadIdx.x == 0) {
         for (int i = 0; i < S::STAGES; i++)
             cv_barrier_init(barriers + i * 8);
-        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        cv_barrier_fence();
         cv_overlap_wait();
         for (int s = 0; s < S::AHEAD && s < steps; s++)
             fill(s);
@@ -190,17 +190,19 @@ __global__ void __launch_bounds__(128, cv_hopper<NT>::FIT)
             }
     }
 
-    float2 *to = y + (int64_t)(quad * 2) * g.nk + wk + octet;
+    const int wide_y = cv_spectral_wide(g.yq), row_y = g.nk * wide_y;
+    float2 *y = (float2 *)g.yf + cv_spectral_y(&g, bin) + (int64_t)tb * row_y + (group * g.kg + kb) * wide_y;
+    float2 *to = y + (int64_t)(quad * 2) * row_y + wk * wide_y + octet;
     const bool has0 = wk + octet < live_k, has1 = wk + octet + 8 < live_k;
 #pragma unroll
-    for (int n = 0; n < NT; n++, to += (int64_t)6 * g.nk)
+    for (int n = 0; n < NT; n++, to += (int64_t)6 * row_y)
 #pragma unroll
-        for (int e = 0; e < 2; e++, to += g.nk) {
+        for (int e = 0; e < 2; e++, to += row_y) {
             const bool has_t = n * 8 + quad * 2 + e < live_t;
             if (has_t && has0)
                 to[0] = make_float2(kept[0][n * 4 + e], kept[1][n * 4 + e]);
             if (has_t && has1)
-                to[8] = make_float2(kept[0][n * 4 + 2 + e], kept[1][n * 4 + 2 + e]);
+                to[8 * wide_y] = make_float2(kept[0][n * 4 + 2 + e], kept[1][n * 4 + 2 + e]);
         }
 #endif
 }
@@ -229,13 +231,9 @@ static decltype(&cuTensorMapEncodeTiled) encode;
 
 extern "C" int cv_hopper_setup(void)
 {
-    cudaDriverEntryPointQueryResult found;
-    void *address = nullptr;
-    if (int e = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &address, 12000, cudaEnableDefault, &found))
-        return e;
-    if (!address)
+    encode = cv_boxes_encoder();
+    if (!encode)
         return cudaErrorNotSupported;
-    encode = (decltype(encode))address;
     for (const cv_hopper_entry &s : shapes)
         if (int e = cv_allow_shared((const void *)s.kernel, s.bytes))
             return e;

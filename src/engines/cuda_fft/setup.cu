@@ -5,8 +5,10 @@
 
 extern "C" {
 int cv_forward_setup(void);
+int cv_forward_lanes_setup(void);
 int cv_product_setup(void);
 int cv_inverse_setup(void);
+int cv_inverse_lanes_setup(void);
 int cv_depthwise_setup(void);
 }
 
@@ -27,7 +29,8 @@ extern "C" int cv_allow_shared(const void *kernel, int bytes)
 
 extern "C" int cv_spectral_setup(void)
 {
-    int (*const parts[])(void) = {cv_forward_setup, cv_product_setup, cv_inverse_setup, cv_depthwise_setup};
+    int (*const parts[])(void) = {cv_forward_setup, cv_forward_lanes_setup, cv_product_setup,
+                                  cv_inverse_setup, cv_inverse_lanes_setup, cv_depthwise_setup};
     for (auto part : parts)
         if (int e = part())
             return e;

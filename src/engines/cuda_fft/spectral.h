@@ -7,6 +7,9 @@
  * - 1. The columns kx = 0 and TX/2 are spectra of real columns, so half of each suffices: they share the slots of kx =
  * 0, the first in ky = 0 .. TY/2, the second in ky = TY/2 + 1 .. TY - 1 (holding 1 .. TY/2 - 1) and in the two last
  * bins (holding 0 and TY/2).
+ *
+ * The inverse of lanes.h may have the product lay two of its bins beside each other, ky and ky + 1, for the q outputs
+ * that its block reads, so that it reads longer pieces of a line: see cv_spectral_y.
  */
 #ifndef CV_CUDA_FFT_SPECTRAL_H
 #define CV_CUDA_FFT_SPECTRAL_H
@@ -37,6 +40,9 @@ typedef struct cv_spectral {
     int cgp;     /* channels of a group in the spectra: cg rounded up, the rest zero */
     int wcb;     /* the same for kernels: twice as many where they fill at most half of the tile's rows */
     int cb;      /* channels that one block of a transform works on */
+    int ycb;     /* outputs that one block of an inverse works on */
+    int lanes;   /* the transforms are those of lanes.h */
+    int yq;      /* q of the product's spectrum, 0 if bins lie apart */
 
     int tile0, tiles; /* this pass: tiles of the flat list (n, tile row, tile column), */
     int k0, nk;       /* outputs (whole groups if there are several), */
@@ -48,10 +54,22 @@ typedef struct cv_spectral {
     float *y;
     float *xf;      /* (BINS, tiles, ng * cgp) complex */
     float *wf;      /* (BINS, wrows, cgp) complex; depthwise: (wrows, BINS) */
-    float *yf;      /* (BINS, tiles, nk) complex */
+    float *yf;      /* (BINS, tiles, nk) complex, see above */
     uint8_t *xflag; /* (tiles, blocks of channels): 1 if the transform cannot hold the data */
     uint8_t *wflag; /* (wrows, blocks of channels) */
 } cv_spectral;
+
+/* Where in complex words a bin of the product's spectrum begins. With yq, output k of a tile then lies
+ * tile * 2 nk + k / yq * 2 yq + k % yq further, else tile * nk + k. */
+CV_ANYWHERE static inline int64_t cv_spectral_y(const cv_spectral *g, int bin)
+{
+    const int half = g->tx / 2, ky = bin / half, kx = bin - ky * half, beyond = bin > g->ty * half;
+    const int64_t one = (int64_t)g->tiles * g->nk;
+    if (!g->yq)
+        return bin * one;
+    return beyond ? g->ty * half * one + g->yq : ((ky >> 1) * half + kx) * 2 * one + (ky & 1) * g->yq;
+}
+CV_ANYWHERE static inline int cv_spectral_wide(int q) { return q ? 2 : 1; }
 
 /* Blocks of channels that the flags count. */
 CV_ANYWHERE static inline int cv_spectral_xblocks(const cv_spectral *g) { return (g->ng * g->cgp + g->cb - 1) / g->cb; }

@@ -1,5 +1,7 @@
 #include "spectral_plan.h"
 
+#include "lanes.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -116,6 +118,28 @@ static double w_block_cost(const cv_spectral *g)
     return (double)g->wcb / g->cb * (g->r * rows + g->tx * columns) / (g->ty + g->tx);
 }
 
+/* The transforms of lanes.h, fitted on an H200: what a launch costs beyond its bytes, and picoseconds. Of a forward
+ * one, for each piece of a line that a store fills (a block's channels at one bin); of an inverse, for each value it
+ * reads, in whole lines or less, and for each byte it writes. */
+static const double LANE_FORWARD = 6e-6, LANE_PIECE = 25e-12, LANE_INVERSE = 10e-6, LANE_WHOLE = 3.1e-12,
+                    LANE_PART = 4.7e-12, LANE_Y_BYTE = 0.55e-12;
+
+/* x and w of the first part of the outputs, and w alone for each further part. */
+static void predict_lanes(cv_spectral_plan *p, const cv_spectral_machine *m, double x_passes, double w_passes,
+                          double passes, double y_bytes)
+{
+    const cv_spectral *g = &p->g;
+    const double slower = 132 / (m->rate * m->multiprocessors), tiles = p->all_tiles, bins = g->bins;
+    double *t = p->phase_seconds;
+    t[PHASE_X] = x_passes * LANE_FORWARD / m->rate +
+                 bins * tiles * p->groups * cv_spectral_xblocks(g) / g->ng * LANE_PIECE * slower;
+    t[PHASE_W] = (w_passes - x_passes > 0 ? w_passes - x_passes : 0) * LANE_FORWARD / m->rate +
+                 bins * w_passes * (p->groups > 1 ? (double)p->group_step * g->kg : p->k_step) *
+                     cv_spectral_wblocks(g) * LANE_PIECE * slower;
+    t[PHASE_INVERSE] = passes * LANE_INVERSE / m->rate +
+                       (bins * tiles * g->k * (g->ycb == 8 ? LANE_WHOLE : LANE_PART) + y_bytes * LANE_Y_BYTE) * slower;
+}
+
 static void predict(cv_spectral_plan *p, const cv_spectral_machine *m)
 {
     const cv_spectral *g = &p->g;
@@ -163,6 +187,8 @@ static void predict(cv_spectral_plan *p, const cv_spectral_machine *m)
             t[PHASE_PRODUCT] = few;
         t[PHASE_INVERSE] =
             passes * (0.63 * r.first + 0.89 * r.round * in_rounds(&r, p->tile_step * ceil(outputs / g->cb)));
+        if (g->lanes)
+            predict_lanes(p, m, (double)group_passes * tile_passes, group_passes * w_again * k_passes, passes, y_bytes);
     }
     if (p->prepared)
         b[PHASE_W] = t[PHASE_W] = 0;
@@ -246,7 +272,14 @@ int cv_spectral_make_plan(const cv_spectral *base, int groups, int ty, int tx, s
     g->cgp = p.depthwise ? 1 : (g->cg + 1) / 2 * 2;
     g->ng = groups;
     g->wcb = 2 * g->r <= ty && ty <= 64 && g->cb < 16 && g->cgp > g->cb ? 2 * g->cb : g->cb;
-    if (!has_room(g, machine))
+    g->ycb = g->cb;
+    g->lanes = !p.depthwise && cv_lane_tile(ty, tx) && g->stride_h == 1 && g->stride_w == 1 && g->xs[3] == 1 &&
+               g->ws[3] == 1 && g->ys[3] == 1 && (machine->block <= 0 || CV_LANE_SHARED + 256 <= machine->block);
+    if (g->lanes) {
+        g->cb = cv_lane_channels(tx, ty, groups * g->cgp);
+        g->wcb = cv_lane_channels(tx, cv_lane_rows_kept(ty, cv_lane_rows_of(ty, g->r)), g->cgp);
+        g->ycb = cv_lane_channels(tx, cv_lane_rows_kept(ty, g->oy), groups > 1 ? g->kg : g->k);
+    } else if (!has_room(g, machine))
         return -1;
     const int wblocks = cv_spectral_wblocks(g);
     p.weights_flags_at = round_up((size_t)8 * g->bins * g->k * g->cgp);

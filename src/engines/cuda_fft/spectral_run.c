@@ -42,6 +42,7 @@ static int pass(cv_spectral *g, const cv_spectral_plan *plan, int what, void *st
         g->overlap = plan->g.overlap;
         return e;
     }
+    g->yq = g->lanes && !plan->few && g->ycb == 8 && g->nk % 8 == 0 && (plan->groups == 1 || g->kg % 8 == 0) ? 8 : 0;
     if ((e = plan->few ? cv_spectral_product_few(g, stream) : cv_spectral_product(g, plan->shape, stream)))
         return e;
     g->overlap = plan->g.overlap;

@@ -1,6 +1,6 @@
 /*
  * Hopper's instructions for product_hopper.cu, each behind a function: the cut of an operand into TF32 parts, warpgroup
- * products, barriers that count arriving bytes, and copies of boxes by the tensor copy engine.
+ * products, and 16-byte accesses to shared memory.
  */
 #ifndef CV_CUDA_FFT_WARPGROUP_CUH
 #define CV_CUDA_FFT_WARPGROUP_CUH
@@ -55,32 +55,6 @@ __device__ __forceinline__ void cv_wgmma(float *d, const unsigned *a, unsigned l
         asm volatile(CV_WGMMA("72", CV_LIST9, "%36", "%37", "%38", "%39", "%40", "%41", "%42")
                      : CV_D4(0), CV_D4(4), CV_D4(8), CV_D4(12), CV_D4(16), CV_D4(20), CV_D4(24), CV_D4(28), CV_D4(32)
                      : CV_OPERANDS);
-}
-
-/* Barriers in shared memory that count a stage's arriving bytes. */
-__device__ __forceinline__ void cv_barrier_init(unsigned at)
-{
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(at) : "memory");
-}
-__device__ __forceinline__ void cv_barrier_expect(unsigned at, int bytes)
-{
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
-}
-__device__ __forceinline__ void cv_barrier_wait(unsigned at, int parity)
-{
-    asm volatile(
-        "{ .reg .pred p; again: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; @!p bra again; }" ::"r"(at),
-        "r"(parity)
-        : "memory");
-}
-__device__ __forceinline__ void cv_copy_box(unsigned to, const CUtensorMap *map, int channel, int group, int row,
-                                            unsigned barrier)
-{
-    asm volatile(
-        "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], "
-        "[%5];" ::"r"(to),
-        "l"(map), "r"(channel), "r"(group), "r"(row), "r"(barrier)
-        : "memory");
 }
 
 __device__ __forceinline__ float4 cv_shared_16(unsigned from)
