@@ -82,6 +82,7 @@ int cv_hopper_product(const cv_spectral *, int, void *) { return cudaErrorNotSup
 
 /* what the board's problems never ask for */
 int cv_spectral_depthwise(const cv_spectral *, void *) { return cudaErrorNotSupported; }
+int cv_spectral_product_few(const cv_spectral *, void *) { return cudaErrorNotSupported; }
 int cv_spectral_pack(const cv_spectral *, float *, void *) { return cudaErrorNotSupported; }
 
 /* a GPU that has less than a kernel's class may ask for gives what it has: the board's tiles need less */
