@@ -155,12 +155,11 @@ size_t CV_ISA_NAME(cv_fft_panel_floats)(int64_t rows, int64_t depth)
 void CV_ISA_NAME(cv_fft_multiply)(const cv_fft_product *f, int u, int v0, int v1, const float *panels);
 void CV_ISA_NAME(cv_fft_multiply)(const cv_fft_product *f, int u, int v0, int v1, const float *panels)
 {
-    const int64_t column = cv_fft_column_floats(f->tile, VL), blocks = blocks_of(f->rows),
-                  pitch = f->out_pitch * column;
+    const int64_t column = cv_fft_column_floats(f->tile, VL), blocks = blocks_of(f->rows);
     for (int v = v0; v < v1; v++, panels += blocks * panel_floats(f->depth))
         for (int64_t g = 0; g < f->groups; g++) {
             const float *vector = f->vector + u * f->vector_step + v * 2 * VL + g * f->vector_pitch * column;
-            float *out = f->out + u * f->out_step + v * 2 * VL + g * column;
+            float *out = f->out + v * 2 * VL + g * f->out_group;
             for (int64_t i = 0; i < f->depth; i++) {
                 vf_prefetch_l2(vector + i * column + 2 * VL);
                 vf_prefetch_l2(vector + i * column + 3 * VL);
@@ -168,7 +167,7 @@ void CV_ISA_NAME(cv_fft_multiply)(const cv_fft_product *f, int u, int v0, int v1
             for (int64_t b = 0; b < blocks; b++) {
                 const int64_t from = block_from(f->rows, blocks, b), to = block_from(f->rows, blocks, b + 1);
                 product_of[to - from - 1](panels + b * panel_floats(f->depth), vector, column, f->depth,
-                                          out + from * pitch, pitch, f->more);
+                                          out + from * f->out_row, f->out_row, f->more);
             }
         }
 }

@@ -9,6 +9,8 @@
 #include "tile.h"
 #include "passes.h"
 
+enum { AHEAD = 8 }; /* rows of a block that fetch asks for */
+
 static ptrdiff_t half_pitch(const cv_fft_tile *t) /* odd: columns spread over L1's sets */
 {
     return (ptrdiff_t)(t->ux | 1) * 2 * VL;
@@ -193,25 +195,70 @@ static void columns_lines(const cv_fft_tile *t, const float *in, int rows, int64
     }
 }
 
-static void columns_inverse(const cv_fft_tile *t, cv_fft_spectrum in, float *half, float *scratch)
+static void columns_finish(const cv_fft_tile *t, const cv_fft_finish *f, float *scratch)
 {
-    for (int u = 0; u < t->ux; u++) {
-        float *at = in.at + u * in.step;
-        if (u + 1 < t->ux)
-            for (int v = 0; v < t->ty * 2 * VL; v += 16)
-                vf_prefetch_l2(at + in.step + v);
-        line_forward(&t->column, cvec_swapped(cvec_packed(at)), t->ty, cvec_swapped(half_column(t, half, u)), scratch);
+    float *line = scratch, *spare = line + line_pitch(t);
+    for (int64_t i = 0; i < f->count; i++) {
+        float *to = f->out + i * f->out_pitch;
+        if (!f->stream) /* storing reads lines first: let that pass while the line is transformed */
+            for (int v = 0; v < f->rows * 2 * VL; v += 16)
+                vf_prefetch_l2(to + v);
+        line_forward(&t->column, cvec_swapped(cvec_packed((float *)f->in + i * f->in_pitch)), t->ty,
+                     cvec_swapped(cvec_packed(line)), spare);
+        int at = f->first;
+        for (int y = 0; y < f->rows; y++, to += 2 * VL) {
+            const float *from = line + (size_t)at * 2 * VL;
+            at += f->every;
+            at -= at >= t->ty ? t->ty : 0;
+            if (f->stream) {
+                vf_stream(to, vf_load(from));
+                vf_stream(to + VL, vf_load(from + VL));
+            } else {
+                vf_store(to, vf_load(from));
+                vf_store(to + VL, vf_load(from + VL));
+            }
+        }
+    }
+    if (f->stream)
+        vf_stream_end();
+}
+
+/* Lines of a far half-spectrum are asked for a few at a time between other work: a burst of them would fill the core's
+ * miss buffers and make that work wait. AHEAD rows of a value u lie together and come one after the other, then those
+ * of the next u. */
+typedef struct fetching {
+    const cv_fft_half *half;
+    int y, rows, u, ux, line; /* the block of rows, all rows, where in the block */
+} fetching;
+
+static inline void fetch(fetching *f, int lines)
+{
+    if (f->y >= f->rows)
+        return;
+    const int left = f->rows - f->y, end = (left < AHEAD ? left : AHEAD) * 2 * VL;
+    const float *at = f->half->at + f->u * f->half->column + f->y * f->half->row;
+    for (int i = 0; i < lines; i++, f->line += 16) {
+        if (f->line >= end) {
+            f->line = 0;
+            at += f->half->column;
+            if (++f->u == f->ux) {
+                f->u = 0;
+                f->y += AHEAD;
+                return;
+            }
+        }
+        vf_prefetch_l2(at + f->line);
     }
 }
 
-/* Puts two half-spectra together as the transform of a + i*b. The imaginary parts at u = 0 and tx/2 are zero but for
- * rounding. */
-static void combine(const cv_fft_tile *t, const float *a, const float *b, float *z)
+/* Puts two half-spectra together as the transform of a + i*b; step: floats from one u to the next. The imaginary parts
+ * at u = 0 and tx/2 are zero but for rounding. */
+static void combine(const cv_fft_tile *t, const float *a, const float *b, int64_t step, float *z, fetching *next)
 {
     for (int u = 0; u < t->ux; u++) {
-        const vf ar = vf_load(a + (size_t)u * 2 * VL), ai = vf_load(a + (size_t)u * 2 * VL + VL);
-        const vf br = b ? vf_load(b + (size_t)u * 2 * VL) : vf_zero();
-        const vf bi = b ? vf_load(b + (size_t)u * 2 * VL + VL) : vf_zero();
+        fetch(next, 2);
+        const vf ar = vf_load(a + u * step), ai = vf_load(a + u * step + VL);
+        const vf br = b ? vf_load(b + u * step) : vf_zero(), bi = b ? vf_load(b + u * step + VL) : vf_zero();
         float *p = z + (size_t)u * 2 * VL, *q = z + (size_t)(t->tx - u) * 2 * VL;
         if (u == 0 || 2 * u == t->tx) {
             vf_store(p, ar);
@@ -231,6 +278,7 @@ typedef struct storing {
     float *at[VL];
     int rows, columns;           /* of the largest lane */
     int full_rows, full_columns; /* of all lanes; 0 when the fast way is closed */
+    int fetches;                 /* lines of the spectrum to ask for beside a block */
     vf scale, power, bias;
 } storing;
 
@@ -257,7 +305,7 @@ static storing storing_begin(const cv_fft_store *store)
 }
 
 /* Row i of the outputs, from a line whose real parts are VL floats every 2*VL. */
-static void store_row(const cv_fft_tile *t, const storing *g, int i, const float *line)
+static void store_row(const cv_fft_tile *t, const storing *g, int i, const float *line, fetching *next)
 {
     const cv_fft_store *store = g->store;
     const int first = (t->tx - store->cut_x) % t->tx, every = store->every_x;
@@ -266,6 +314,7 @@ static void store_row(const cv_fft_tile *t, const storing *g, int i, const float
         if (q + VL > g->columns && g->columns >= VL)
             q = g->columns - VL;
         vf m[VL];
+        fetch(next, g->fetches);
         int at = (first + q * every) % t->tx;
         if (at + (VL - 1) * every < t->tx)
             CV_UNROLL for (int j = 0; j < VL; j++) m[j] = vf_load(line + (size_t)(at + j * every) * 2 * VL);
@@ -297,22 +346,31 @@ static void store_row(const cv_fft_tile *t, const storing *g, int i, const float
     }
 }
 
-static void rows_inverse(const cv_fft_tile *t, const float *half, const cv_fft_store *store, float *scratch)
+static void rows_finish(const cv_fft_tile *t, const cv_fft_half *half, const cv_fft_store *store, float *scratch)
 {
     float *line = scratch, *z = line + line_pitch(t), *spare = z + line_pitch(t);
-    const storing g = storing_begin(store);
-    int at = (t->ty - store->cut_y) % t->ty;
+    storing g = storing_begin(store);
+    int at = half->first;
+    fetching next = {.half = half, .rows = half->far ? g.rows : 0, .ux = t->ux};
+    fetch(&next, AHEAD * 2 * VL / 16 * t->ux); /* the first block; from then on a block ahead */
+    g.fetches = (t->ux * 4 * VL / 16 - t->ux * 2) / (2 * (g.columns / VL + 1)) + 1;
     for (int i = 0; i < g.rows; i += 2) {
-        const float *a = half + half_pitch(t) * at;
-        at = (at + store->every_y) % t->ty;
-        const float *b = i + 1 < g.rows ? half + half_pitch(t) * at : NULL;
-        at = (at + store->every_y) % t->ty;
-        combine(t, a, b, z);
+        const float *a = half->at + half->row * at;
+        at = (at + half->every) % half->rows;
+        const float *b = i + 1 < g.rows ? half->at + half->row * at : NULL;
+        at = (at + half->every) % half->rows;
+        combine(t, a, b, half->column, z, &next);
         line_forward(&t->row, cvec_swapped(cvec_packed(z)), t->tx, cvec_swapped(cvec_packed(line)), spare);
-        store_row(t, &g, i, line);
+        store_row(t, &g, i, line, &next);
         if (b)
-            store_row(t, &g, i + 1, line + VL);
+            store_row(t, &g, i + 1, line + VL, &next);
     }
+}
+
+static void rows_inverse(const cv_fft_tile *t, const float *half, const cv_fft_store *store, float *scratch)
+{
+    const cv_fft_half from = {half, half_pitch(t), 2 * VL, (t->ty - store->cut_y) % t->ty, store->every_y, t->ty, 0};
+    rows_finish(t, &from, store, scratch);
 }
 
 /* x *= f, n complex vectors; shared: f holds one value for all lanes. */
@@ -357,7 +415,8 @@ const cv_fft_kernels CV_ISA_NAME(cv_fft_kernels) = {
     .columns_forward = columns_forward,
     .columns_copy = columns_copy,
     .columns_lines = columns_lines,
-    .columns_inverse = columns_inverse,
+    .columns_finish = columns_finish,
+    .rows_finish = rows_finish,
     .rows_inverse = rows_inverse,
     .columns_pointwise = columns_pointwise,
     .pack = CV_ISA_NAME(cv_fft_pack),

@@ -75,17 +75,37 @@ static inline int64_t cv_fft_column_floats(const cv_fft_tile *tile, int lanes)
     return (int64_t)(tile->ty | 1) * 2 * lanes;
 }
 
-/* Per bin: out[n][g] = sum over c < depth of row[n][c] * vector[g][c], complex; g is a group of VL lanes. All three are
- * lane groups as above, `step` from one u to the next: value (n, c) of the rows is lane i % VL of group i / VL with
- * i = row_first + n*row_pitch + c; vectors are groups g*vector_pitch + c; results groups n*out_pitch + g. */
+/* Per bin: out[n][g] = sum over c < depth of row[n][c] * vector[g][c], complex; g is a group of VL lanes. The operands
+ * are lane groups as above, `step` from one u to the next: value (n, c) of the rows is lane i % VL of group i / VL with
+ * i = row_first + n*row_pitch + c; vectors are groups g*vector_pitch + c. Results are columns of one u, out_row floats
+ * from one n to the next and out_group from one g to the next. */
 typedef struct cv_fft_product {
     const cv_fft_tile *tile;
-    int64_t rows, groups, depth, row_first, row_pitch, vector_pitch, out_pitch;
+    int64_t rows, groups, depth, row_first, row_pitch, vector_pitch, out_row, out_group;
     int more; /* add to what out holds */
     const float *row, *vector;
     float *out;
-    int64_t row_step, vector_step, out_step;
+    int64_t row_step, vector_step;
 } cv_fft_product;
+
+/* Columns to transform back: `count` of them, of which the `rows` elements first, first + every, ... (modulo ty) are
+ * kept, one after the other. A column may be finished in place. */
+typedef struct cv_fft_finish {
+    const float *in;
+    float *out;
+    int64_t count, in_pitch, out_pitch; /* floats from one column to the next */
+    int first, every, rows;
+    int stream; /* written past the caches */
+} cv_fft_finish;
+
+/* A half-spectrum on its way back: row y's value u at at + y*row + u*column. Output i is row (first + i*every) % rows.
+ */
+typedef struct cv_fft_half {
+    const float *at;
+    int64_t row, column;
+    int first, every, rows;
+    int far; /* not in L2: wants prefetching, columns lie together */
+} cv_fft_half;
 
 /* How the kernels' spectra reach a pointwise product: a vector of lanes a bin, one value a bin for all lanes, or as
  * rows of their own that still want their columns transformed. */
@@ -104,7 +124,8 @@ typedef struct cv_fft_kernels {
     void (*rows_forward)(const cv_fft_tile *tile, cv_fft_load *load, int conjugate, float *half, float *scratch);
     void (*columns_forward)(const cv_fft_tile *tile, const float *half, int rows, int conjugate, cv_fft_spectrum out,
                             float *scratch);
-    void (*columns_inverse)(const cv_fft_tile *tile, cv_fft_spectrum in, float *half, float *scratch);
+    void (*columns_finish)(const cv_fft_tile *tile, const cv_fft_finish *finish, float *scratch);
+    void (*rows_finish)(const cv_fft_tile *tile, const cv_fft_half *half, const cv_fft_store *store, float *scratch);
     void (*rows_inverse)(const cv_fft_tile *tile, const float *half, const cv_fft_store *store, float *scratch);
 
     /* The same in two steps: columns_copy puts half's columns, `rows` complex vectors each, to out (group after group

@@ -163,7 +163,8 @@ static int64_t forward(cv_fft_run *run, operand o, const char *phase)
     const double start = cv_now_s();
     const int64_t groups = operand_groups(run, &o);
     int64_t missing = 0;
-    forward_job job = {run, o, groups > 64 * st->s.threads ? 4 : 1, run->scaled ? SCALED : PLAIN};
+    const int64_t share = groups / (64 * st->s.threads);
+    forward_job job = {run, o, share < 1 ? 1 : share > 4 ? 4 : share, run->scaled ? SCALED : PLAIN};
     cv_pool_run(st->r.machine->pool, over(groups, job.together), forward_task, &job);
     if (!run->scaled) {
         gather_magnitudes(run, &o);
@@ -206,9 +207,13 @@ static void inverse_task(void *user, int64_t task, int thread)
     for (int64_t l = 0; l < vl && g * vl + l < (by_k ? run->ks : run->tiles); l++, store.lanes++)
         sink_of(run, run->tile0 + (by_k ? row : g * vl + l), run->k0 + (by_k ? g * vl + l : row), &store.lane[l],
                 &store);
-    const cv_fft_spectrum in = {run->out_spectra + (row * groups + g) * st->s.column, st->s.out_step, 0};
-    st->k->columns_inverse(&st->s.tile, in, scratch, scratch + st->half);
-    st->k->rows_inverse(&st->s.tile, scratch, &store, scratch + st->half);
+    const cv_fft_half half = {.at = run->out_spectra + task * st->s.out_group,
+                              .row = 2 * vl,
+                              .column = st->s.out_column,
+                              .every = 1,
+                              .rows = (int)st->s.out_rows,
+                              .far = 1};
+    st->k->rows_finish(&st->s.tile, &half, &store, scratch + st->half);
 }
 
 static void inverse(cv_fft_run *run)
@@ -221,10 +226,10 @@ static void inverse(cv_fft_run *run)
     cv_pool_run(st->r.machine->pool, tasks, inverse_task, run);
     if (run->phases) {
         const double points = (double)run->tiles * (double)run->ks;
-        cv_phase_add(run->phases, "inverse", cv_now_s() - start,
-                     points * (8.0 * (double)t->bins + 4.0 * st->s.y.step * st->s.x.step),
-                     points *
-                         (t->ux * cv_fft_line_flop(&t->column) + (st->s.y.step + 1) / 2 * cv_fft_line_flop(&t->row)));
+        const double rows = (double)st->s.out_rows, columns = (double)(st->s.x.step / st->s.x.stride);
+        cv_phase_add(run->phases, "rows of y", cv_now_s() - start,
+                     points * rows * (8.0 * (double)t->ux + 4.0 * columns),
+                     points * (rows + 1) / 2 * cv_fft_line_flop(&t->row));
     }
 }
 

@@ -57,9 +57,14 @@ typedef struct cv_fft_shape {
     int w_rows;      /* pointwise: w is transformed while its one tile is */
     int threads;
     int64_t column, w_column; /* dense: floats of a lane group's column of bins, and of w's, stored after its rows */
-    int64_t x_step, w_step, out_step;               /* dense: floats from one u to the next */
-    int stream, w_stream;                           /* dense: x's spectra, w's spectra outgrow the last cache */
-    int64_t block_rows, block_depth, block_columns; /* dense: rows and channels of panels; columns of w at a time */
+    int64_t x_step, w_step;   /* dense: floats from one u to the next */
+    int stream, w_stream;     /* dense: x's and the results' spectra, w's spectra outgrow the last cache */
+    /* Dense: rows, channels of a block of panels, channels packed at once; columns of w, groups of lanes at a time. */
+    int64_t block_rows, block_depth, panel_depth, block_columns, block_groups;
+    /* Dense, results: summed up where they stay, or in a thread's scratch; rows kept of a column; floats of a column
+     * and of a lane group's columns, which lie together. */
+    int in_place;
+    int64_t out_rows, out_column, out_group;
     size_t x_bytes, w_bytes, out_bytes, guard_bytes, thread_bytes, workspace_bytes;
 } cv_fft_shape;
 

@@ -44,8 +44,9 @@ static int axis_make(cv_fft_axis *a, int tile, int64_t stride, int64_t dil)
     return 1;
 }
 
-/* What cv_fft_bins keeps in a thread's scratch: w's columns, for half of L2, and panels, for L3; less when the
- * workspace limit is low. */
+/* What cv_fft_bins keeps in a thread's scratch: w's columns, for half of L2, panels, for L3, and sums, for the rest of
+ * L2; less when the workspace limit is low. With output channels in the lanes, panels of all channels let a column's
+ * sums be finished at once; where that would have w's columns transformed twice as often, sums wait in place. */
 static size_t block_sizes(const cv_request *r, cv_fft_shape *s, const cv_fft_kernels *kernels)
 {
     const int64_t vl = s->lanes, block = vl >= 2 ? vl / 2 : 1, column = cv_fft_column_floats(&s->tile, s->lanes);
@@ -61,13 +62,25 @@ static size_t block_sizes(const cv_request *r, cv_fft_shape *s, const cv_fft_ker
     } else
         s->block_depth = over(r->cg, over(r->cg, CV_FFT_DEPTH));
     const int64_t panel = s->tile.ty * (int64_t)kernels->panel_floats(block, s->block_depth);
-    int64_t blocks = panels / panel;
-    if (!by_k)
+    const int64_t depths = by_k ? over(r->cg, s->block_depth) : 1, sums = fewer(l2 / 2, room) / (column * block);
+    int64_t blocks = panels / panel, whole = fewer(blocks / depths, sums);
+    if (!by_k) {
         blocks = fewer(blocks, fewer(columns, room / column) * vl / (r->cg * block));
+        whole = fewer(blocks, sums);
+    }
+    s->panel_depth = r->cg;
+    if (by_k && over(items, (whole < 1 ? 1 : whole) * block) > 2 * over(items, (blocks < 1 ? 1 : blocks) * block)) {
+        s->panel_depth = s->block_depth;
+        s->in_place = depths > 1;
+    } else
+        blocks = whole;
     s->block_rows = fewer(blocks < 1 ? block : blocks * block, items);
     s->block_columns = by_k ? s->block_depth : s->block_rows * r->cg / vl + 2;
-    return line_bytes(s->block_columns * column) +
-           line_bytes(s->tile.ty * (int64_t)kernels->panel_floats(s->block_rows, s->block_depth));
+    const int64_t groups = by_k || s->block_rows < 1 ? 1 : l2 / 2 / (s->block_rows * column);
+    s->block_groups = groups <= 1 ? 1 : fewer(groups, over(s->tiles, vl));
+    return line_bytes(s->block_columns * column) + line_bytes(s->block_rows * s->block_groups * column) +
+           line_bytes((by_k ? over(s->panel_depth, s->block_depth) : 1) * s->tile.ty *
+                      (int64_t)kernels->panel_floats(s->block_rows, s->block_depth));
 }
 
 /* The dense ways work on chunks of tiles, output channels and input channels: all at once when that fits, else the
@@ -139,10 +152,13 @@ static void dense_sizes(const cv_request *r, cv_fft_shape *s)
     const int64_t row_groups = over(rows * s->depth, vl), vector_groups = groups * s->depth;
     s->x_step = (by_k ? row_groups : vector_groups) * s->column;
     s->w_step = (by_k ? vector_groups : row_groups) * s->w_column;
-    s->out_step = rows * groups * s->column;
     s->x_bytes = line_bytes(ux * s->x_step);
     s->w_bytes = r->prepared ? 0 : line_bytes(ux * s->w_step);
-    s->out_bytes = line_bytes(ux * s->out_step);
+    s->in_place |= s->depth < r->cg;
+    s->out_rows = s->y.step / s->y.stride;
+    s->out_column = s->in_place ? s->column : (s->out_rows | 1) * 2 * vl;
+    s->out_group = ux * s->out_column;
+    s->out_bytes = line_bytes(rows * groups * s->out_group);
     s->stream = s->x_bytes + s->w_bytes + s->out_bytes > r->machine->cpu.l3_bytes;
     s->w_stream = s->w_bytes > r->machine->cpu.l3_bytes / 2;
     s->guard_bytes = line_bytes(tiles * s->depth + vl) + 2 * line_bytes(ks * s->depth + vl) + 2 * line_bytes(tiles) +
