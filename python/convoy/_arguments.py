@@ -45,8 +45,9 @@ def geometry(kernel, stride, padding, dilation):
     return stride, _padding(padding, kernel, stride, dilation), dilation
 
 
-def make_problem(x_shape, x_stride, w_shape, w_stride, stride, padding, dilation, groups, y_stride=None, out_shape=None):
-    """Shapes of rank 4, strides in elements; out_shape and y_stride describe the caller's output, if any. Returns the Problem and y's shape."""
+def make_problem(x_shape, x_stride, w_shape, w_stride, stride, padding, dilation, groups, y_stride=None, out_shape=None, lacks=0):
+    """Shapes of rank 4, strides in elements; y_stride and out_shape (as it was given, perhaps without y's first
+    lacks dimensions) are those of the caller's output, if any. Returns the Problem and y's shape."""
     if isinstance(groups, bool) or not hasattr(groups, "__index__") or int(groups.__index__()) < 1:
         raise ValueError(f"groups is {groups!r}: expected an int of 1 or more")
     groups = int(groups.__index__())
@@ -61,8 +62,8 @@ def make_problem(x_shape, x_stride, w_shape, w_stride, stride, padding, dilation
     out = (_lib.ct.c_int64(), _lib.ct.c_int64())
     _lib.check(_lib.lib.convoy_problem_output(p, out[0], out[1]))
     y_shape = (n, k, out[0].value, out[1].value)
-    if out_shape is not None and tuple(out_shape) != y_shape:
-        raise ValueError(f"out has shape {tuple(out_shape)}: expected {y_shape}")
+    if out_shape is not None and tuple(out_shape) not in (y_shape, y_shape[lacks:]):
+        raise ValueError(f"out has shape {tuple(out_shape)}: expected {y_shape[lacks:]}")
     strides = (x_stride, w_stride, y_stride or packed(y_shape))
     if any(tuple(got) != packed(shape) for got, shape in zip(strides, (x_shape, w_shape, y_shape))):
         p.strided = 1

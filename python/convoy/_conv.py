@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes as ct
+from math import prod
 from typing import Any, Dict, List, Optional, Union
 
 import numpy as np
@@ -11,7 +12,7 @@ from . import _lib
 from ._arguments import make_problem
 from ._lib import check, lib
 from ._plan import Plan, Weights, cached_plan, context, plan_options
-from ._tensor import empty_like_kind, packed, view
+from ._tensor import View, empty_like_kind, packed, view
 from ._types import Array, Ints, Math, Other, Padding, Shape
 
 
@@ -29,6 +30,25 @@ def _rank4(name, v):
 def _lift(v):
     """One image or kernel (two dimensions) as four."""
     v.shape, v.stride = (1, 1) + tuple(v.shape), (v.shape[0] * v.shape[1],) * 2 + tuple(v.stride)
+
+
+def _fit(xv, wv):
+    """Gives views of x and w four dimensions; returns them, and how many leading dimensions y then lacks."""
+    lacks = 2 if len(xv.shape) == 2 == len(wv.shape) else 1 if len(xv.shape) == 3 else 0
+    if lacks == 2:
+        _lift(xv), _lift(wv)
+    return _rank4("x", xv), _rank4("w", wv), lacks
+
+
+def _fit_out(v, lacks):
+    """Gives the view of a caller's output the dimensions that its x lacks."""
+    if len(v.shape) == 4 - lacks:
+        v.shape, v.stride = (1,) * lacks + tuple(v.shape), (prod(v.shape),) * lacks + tuple(v.stride)
+    return v
+
+
+def _drop(y, lacks):
+    return y[0, 0] if lacks == 2 else y[0] if lacks else y
 
 
 def _same_device(x, **others):
@@ -89,25 +109,21 @@ def is_plain(torch, *tensors):
 
 def on_arrays(x, w, bias, stride, padding, dilation, groups, math, rtol, atol, out, engine, workspace_limit):
     xv, wv = view("x", x), view("w", w)
-    planar, unbatched = len(xv.shape) == 2 == len(wv.shape), len(xv.shape) == 3
-    if planar:
-        _lift(xv), _lift(wv)
-    xv, wv = _rank4("x", xv), _rank4("w", wv)
+    xv, wv, lacks = _fit(xv, wv)
     bv = view("bias", bias) if bias is not None else None
     ov = view("out", out) if out is not None else None
     if wv.device != xv.device or bv is not None or ov is not None:
         _same_device(xv, w=wv, bias=bv, out=ov)
-    if ov is not None and unbatched and len(ov.shape) == 3:
-        ov.shape, ov.stride = (1,) + ov.shape, (1,) + ov.stride
-    if ov is not None and planar and len(ov.shape) == 2:
-        _lift(ov)
+    if ov is not None:
+        given = tuple(ov.shape)
+        _fit_out(ov, lacks)
     y_stride = None if ov is None else ov.stride
     key = (xv.shape, xv.stride, wv.shape, wv.stride, y_stride, None if ov is None else ov.shape, _key(stride), _key(padding), _key(dilation), groups, math, rtol, atol, engine,
            workspace_limit, bv is None, xv.device)
 
     def build():
         problem, y_shape = make_problem(xv.shape, xv.stride, wv.shape, wv.stride, stride, padding, dilation, groups,
-                                        y_stride, None if ov is None else ov.shape)
+                                        y_stride, None if ov is None else given, lacks)
         options = plan_options(math, rtol, atol, engine, None, workspace_limit, bias=bv is not None)
         return Plan(problem, options, xv.device, y_shape)
 
@@ -116,8 +132,8 @@ def on_arrays(x, w, bias, stride, padding, dilation, groups, math, rtol, atol, o
         _check_bias(bv, wv.shape[0])
     if ov is None:
         result, address = empty_like_kind(xv, plan.y_shape, plan.y_bytes)
-        if planar or unbatched:
-            result = result[0, 0] if planar else result[0]
+        if lacks:
+            result = _drop(result, lacks)
     else:
         result, address = out, ov.address
         if ov.kind == "numpy" and (ov.keep is not out or not out.flags.writeable):
@@ -133,16 +149,20 @@ def _key(value):
 def _problem_of(x, w, stride, padding, dilation, groups):
     """Problem, y's shape and device from arrays, or from two shapes (packed, on the CPU), or from a problem string."""
     if isinstance(x, str):
+        if w is not None or (stride, padding, dilation, groups) != (1, 0, 1, 1):
+            raise ValueError(f"problem {x!r} is given with w, stride, padding, dilation or groups: expected these in the string")
         p = _lib.Problem()
         check(lib.convoy_problem_parse(x.encode(), p))
         P, Q = ct.c_int64(), ct.c_int64()
         check(lib.convoy_problem_output(p, P, Q))
         return p, (p.n, p.k, P.value, Q.value), ("cpu", 0)
+    if w is None:
+        raise TypeError("w is missing: expected two arrays, two shapes, or a problem string alone")
     if isinstance(x, tuple) and isinstance(w, tuple):
-        if len(x) != 4 or len(w) != 4:
-            raise ValueError(f"x is {x} and w is {w}: expected two shapes of 4 dimensions")
-        return make_problem(x, packed(x), w, packed(w), stride, padding, dilation, groups) + (("cpu", 0),)
-    xv, wv = _rank4("x", view("x", x)), _rank4("w", view("w", w))
+        xv, wv = (View(0, shape, packed(shape), ("cpu", 0), "shape", None) for shape in (x, w))
+    else:
+        xv, wv = view("x", x), view("w", w)
+    xv, wv, _ = _fit(xv, wv)
     _same_device(xv, w=wv)
     return make_problem(xv.shape, xv.stride, wv.shape, wv.stride, stride, padding, dilation, groups) + (xv.device,)
 
@@ -154,23 +174,41 @@ class ArrayPlan(Plan):
         super().__init__(problem, options, device, y_shape)
         self._x, self._w = x_view, w_view
 
+    def _checked(self, wv):
+        if (tuple(wv.shape), tuple(wv.stride), wv.device) != self._w + (self.device,):
+            raise ValueError(f"w has shape {wv.shape}, strides {wv.stride} on {wv.device}: the plan was made for {self._w[0]}, {self._w[1]} on {self.device}")
+        return wv
+
+    def prepare(self, w: Other) -> Weights:
+        """Transforms w once (for inference). ValueError where its shape, strides or device are not the plan's."""
+        wv = view("w", w)
+        if len(wv.shape) == 2:
+            _lift(wv)
+        self._checked(wv)
+        return super().prepare(w)
+
     def __call__(self, x: Array, w: Union[Other, Weights], bias: Optional[Other] = None, out: Optional[Array] = None) -> Array:
         """y of x; w is an array, or what prepare gave for a plan with prepared=True. ValueError where a shape, device or stride is not
         the plan's."""
-        xv = _rank4("x", view("x", x))
+        xv, lacks = view("x", x), 0
+        if self.prepared:
+            if not isinstance(w, Weights):
+                raise TypeError(f"w is a {type(w).__name__}: expected what plan.prepare(w) gave, as the plan has prepared=True")
+            if len(xv.shape) == 2:
+                _lift(xv)
+                lacks = 2
+            else:
+                lacks = int(len(xv.shape) == 3)
+                _rank4("x", xv)
+        else:
+            xv, wv, lacks = _fit(xv, view("w", w))
         if (xv.shape, xv.device) != (self._x[0], self.device) or xv.stride != self._x[1]:
             raise ValueError(f"x has shape {xv.shape}, strides {xv.stride} on {xv.device}: the plan was made for {self._x[0]}, {self._x[1]} on {self.device}")
         w_address = weights = None
         if self.prepared:
-            if not isinstance(w, Weights):
-                raise TypeError(f"w is a {type(w).__name__}: expected what plan.prepare(w) gave, as the plan has prepared=True")
             weights = w.handle
         else:
-            wv = _rank4("w", view("w", w))
-            _same_device(xv, w=wv)
-            if wv.shape != self._w[0] or wv.stride != self._w[1]:
-                raise ValueError(f"w has shape {wv.shape}, strides {wv.stride}: the plan was made for {self._w[0]}, {self._w[1]}")
-            w_address = wv.address
+            w_address = self._checked(wv).address
         bv = view("bias", bias) if bias is not None else None
         if bv is not None:
             _same_device(xv, bias=bv)
@@ -180,8 +218,9 @@ class ArrayPlan(Plan):
             _check_bias(bv, self.y_shape[1])
         if out is None:
             out, address = empty_like_kind(xv, self.y_shape, self.y_bytes)
+            out = _drop(out, lacks)
         else:
-            ov = view("out", out)
+            ov = _fit_out(view("out", out), lacks)
             _same_device(xv, out=ov)
             address = ov.address
             if tuple(ov.shape) != self.y_shape or tuple(ov.stride) != packed(self.y_shape) or (ov.kind == "numpy" and ov.keep is not out):
@@ -194,7 +233,8 @@ def plan(x: Union[Other, Shape, str], w: Union[Other, Shape, None] = None, *, st
          padding: Padding = 0, dilation: Ints = 1, groups: int = 1, bias: bool = False, prepared: bool = False, deterministic: bool = False,
          math: Math = "fp32", rtol: Optional[float] = None, atol: Optional[float] = None,
          engine: Optional[str] = None, exclude: Optional[str] = None, workspace_limit: Optional[int] = None) -> ArrayPlan:
-    """A reusable plan for arrays like x and w, for two shapes (packed, CPU), or for a problem string such as "n4c64h128k64r8".
+    """A reusable plan for arrays like x and w, for two shapes (packed, CPU), or for a problem string such as "n4c64h128k64r8". x may
+    lack N, and x and w may be one image and one kernel, as in conv2d.
 
     plan(x, w) computes; plan.prepare(w) transforms w once for a plan made with prepared=True; plan.info says what was chosen.
     deterministic: the same bits every time. engine, exclude: names, separated by commas for exclude. Raises as conv2d does.

@@ -7,4 +7,4 @@ Other = Any  # an array on the same device, of any kind
 Math = Literal["fp32", "exact", "match"]
 Ints = Union[int, Sequence[int]]  # one for both directions, or (height, width)
 Padding = Union[int, Sequence[int], Literal["same", "valid"]]  # or (top, bottom, left, right)
-Shape = Tuple[int, int, int, int]
+Shape = Tuple[int, ...]  # of an array: (N, C, H, W) and the like

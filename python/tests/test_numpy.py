@@ -197,6 +197,42 @@ def test_plan_and_prepared_weights(draw):
         plan(x, ready)
     with pytest.raises(ValueError, match="the plan was made for"):
         plan(x[:1], ready, bias)
+    for wrong in (w[:3], w[:, :, ::2], w[:, :, ::-1]):
+        with pytest.raises(ValueError, match="the plan was made for"):
+            plan.prepare(wrong)
+
+
+@pytest.mark.parametrize("shapes", [((40, 44), (9, 7)), ((3, 40, 44), (4, 3, 9, 7)), ((2, 3, 40, 44), (4, 3, 9, 7))])
+@pytest.mark.parametrize("prepared", [False, True])
+def test_plan_explain_and_tune_take_what_conv2d_takes(draw, shapes, prepared):
+    x, w = draw(*shapes[0]), draw(*shapes[1])
+    y = convoy.conv2d(x, w, padding=2)
+    for plan in (convoy.plan(x, w, padding=2, prepared=prepared), convoy.plan(*shapes, padding=2, prepared=prepared),
+                 convoy.tune(x, w, padding=2, prepared=prepared, budget=0.1, progress=False)):
+        ready = plan.prepare(w) if prepared else w
+        z = plan(x, ready)
+        assert z.shape == y.shape and np.abs(z - y).max() <= reference.bound(x, w.reshape((1, 1, 9, 7) if w.ndim == 2 else w.shape))
+        out = np.empty_like(y)
+        assert plan(x, ready, out=out) is out and (out == z).all()
+    problem = plan.info["problem"]
+    assert [line["engine"] for line in convoy.explain(x, w, padding=2)] == [line["engine"] for line in convoy.explain(problem)]
+
+
+def test_shapes_in_messages_are_the_callers():
+    x, w = np.zeros((8, 9), np.float32), np.zeros((3, 3), np.float32)
+    with pytest.raises(ValueError, match=r"out has shape \(3, 3\): expected \(6, 7\)"):
+        convoy.conv2d(x, w, out=np.zeros((3, 3), np.float32))
+    with pytest.raises(ValueError, match=r"out has shape \(5,\): expected \(1, 6, 7\)"):
+        convoy.conv2d(x[None], w[None, None], out=np.zeros(5, np.float32))
+
+
+@pytest.mark.parametrize("call", [convoy.plan, convoy.explain, convoy.tune])
+def test_a_problem_string_comes_alone(call):
+    for more in (dict(padding=3), dict(groups=2), dict(w=np.zeros((1, 1, 3, 3), np.float32))):
+        with pytest.raises(ValueError, match="in the string"):
+            call("n1c2h9r3", **more)
+    with pytest.raises(TypeError, match="w is missing"):
+        call(np.zeros((1, 1, 9, 9), np.float32))
 
 
 def test_explain_names_one_choice():
@@ -271,3 +307,19 @@ def test_dlpack_and_misaligned(draw):
     odd = raw[1:].view(np.float32).reshape(x.shape)
     odd[...] = x
     assert np.array_equal(convoy.conv2d(odd, w, math="exact"), want)
+
+
+@pytest.mark.parametrize("size", [(5, 7), (4, 6), (4, 5)])
+def test_the_table_for_scipy(draw, size):
+    """Each line of docs/python.md's table."""
+    signal, ndimage = pytest.importorskip("scipy.signal"), pytest.importorskip("scipy.ndimage")
+    (R, S), x, w = size, draw(20, 23), draw(*size)
+    around = (R // 2, (R - 1) // 2, S // 2, (S - 1) // 2)
+    padding = {"valid": "valid", "full": (R - 1, S - 1), "same": "same" if R % 2 and S % 2 else around}
+    near = dict(atol=1e-4, rtol=0)
+    for mode, pad in padding.items():
+        np.testing.assert_allclose(convoy.conv2d(x, w, padding=pad), signal.correlate(x, w, mode=mode), **near)
+        np.testing.assert_allclose(convoy.conv2d(x, w[::-1, ::-1], padding=pad), signal.convolve(x, w, mode=mode), **near)
+    for theirs, ours in dict(reflect="symmetric", mirror="reflect", nearest="edge").items():
+        padded = np.pad(x, (around[:2], around[2:]), mode=ours)
+        np.testing.assert_allclose(convoy.conv2d(padded, w), ndimage.correlate(x, w, mode=theirs), **near)
