@@ -63,6 +63,8 @@ def conv2d(x: torch.Tensor, w: torch.Tensor, bias: Optional[torch.Tensor] = None
            math: Math = "fp32", rtol: Optional[float] = None, atol: Optional[float] = None, engine: Optional[str] = None,
            workspace_limit: Optional[int] = None) -> torch.Tensor:
     """convoy.conv2d for PyTorch tensors with gradients. Under autocast, half-precision inputs are taken back to FP32."""
+    if not isinstance(x, torch.Tensor):
+        raise TypeError(f"x is a {type(x).__name__}: expected a PyTorch tensor (convoy.conv2d takes other arrays)")
     if x.device.type in ("cpu", "cuda") and torch.is_autocast_enabled(x.device.type):
         x, w = x.float(), w.float()
         bias = None if bias is None else bias.float()

@@ -165,3 +165,8 @@ def test_dataloader_workers_after_fork():
     loader = torch.utils.data.DataLoader(_Images(), batch_size=2, num_workers=2, timeout=60, multiprocessing_context="fork")
     batches = list(loader)
     assert [float(b[1, 0, 0, 0]) for b in batches] == pytest.approx([49.0, 147.0], rel=1e-6)
+
+
+def test_an_input_that_is_no_tensor_is_named():
+    with pytest.raises(TypeError, match="x is a ndarray: expected a PyTorch tensor"):
+        convoy.torch.conv2d(np.zeros((1, 1, 8, 8), np.float32), torch.zeros(1, 1, 3, 3))
