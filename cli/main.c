@@ -89,7 +89,7 @@ static void help(void)
     printf("Usage: convoy COMMAND [OPTION...]\nStrict-FP32 2-D convolution with large kernels.\n\n");
     for (int i = 0; i < COMMANDS; i++)
         printf("  %-8s %-25s %s\n", commands[i].name, commands[i].words, commands[i].about);
-    printf("\nconvoy COMMAND --help shows a command's options; convoy --version the version.\n"
+    printf("\nconvoy COMMAND --help, or convoy help COMMAND, shows a command's options; convoy --version the version.\n"
            "A PROBLEM is a string such as n4c64h128k64r8_pad3, or A, B, C, D (the reference problems); a SUITE is a "
            "list of them:\n"
            "leaderboard, convnets, imaging, large_depthwise, edges, or a file.\n"
@@ -102,7 +102,12 @@ static int dispatch(int argc, char **argv)
         return cli_error("a command is missing: expected one of those that convoy --help lists");
     if (strcmp(argv[1], "--version") == 0)
         return printf("convoy %s\n", convoy_version()), CLI_OK;
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0)
+    if (strcmp(argv[1], "help") == 0 && argc > 2) { /* convoy help COMMAND is convoy COMMAND --help */
+        static char word[] = "--help";
+        argv[1] = argv[2];
+        argv[2] = word;
+        argc = 3;
+    } else if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0)
         return help(), CLI_OK;
     for (int i = 0; i < COMMANDS; i++)
         if (strcmp(argv[1], commands[i].name) == 0) {

@@ -120,6 +120,7 @@ class Usage(Case):
             self.assertIn(command, text)
             self.assertIn("--device", self.good(command, "--help"))
             self.assertEqual(self.good(command, "--help"), self.good(command, "-h"))
+            self.assertEqual(self.good(command, "--help"), self.good("help", command))
         self.assertIn("Exit codes: 0 fine, 1 a check failed, 2 bad usage or input.", text)
 
     def test_bad_usage(self):
