@@ -1,14 +1,20 @@
 """F.conv2d's arguments, checked and turned into a Problem."""
 
+import operator
+
 from . import _lib
 from ._tensor import packed
+
+
+_LONGEST = 2**63 - 1  # ctypes would cut off what does not fit, and compute something else
 
 
 def _pair(name, value, least):
     if isinstance(value, bool):
         raise TypeError(f"{name} is {value!r}: expected an int or a pair of ints")
     try:
-        both = (int(value.__index__()),) * 2 if hasattr(value, "__index__") else tuple(int(v.__index__()) for v in value)
+        both = (operator.index(value),) * 2 if hasattr(value, "__index__") and not getattr(value, "shape", ()) else \
+            tuple(operator.index(v) for v in value)
     except (TypeError, AttributeError):
         raise TypeError(f"{name} is {value!r}: expected an int or a pair of ints") from None
     if len(both) == 1:
@@ -17,6 +23,8 @@ def _pair(name, value, least):
         raise ValueError(f"{name} is {value!r}: expected an int or a pair of ints")
     if min(both) < least:
         raise ValueError(f"{name} is {value!r}: expected {least} or more")
+    if max(both) > _LONGEST:
+        raise ValueError(f"{name} is {value!r}: expected {_LONGEST} at most")
     return both
 
 
@@ -31,7 +39,7 @@ def _padding(value, kernel, stride, dilation):
             raise ValueError(f"padding is 'same' with stride {stride}: expected stride 1")
         total = [d * (k - 1) for d, k in zip(dilation, kernel)]
         return total[0] // 2, total[0] - total[0] // 2, total[1] // 2, total[1] - total[1] // 2
-    if not hasattr(value, "__index__") and hasattr(value, "__len__") and len(value) == 4:
+    if getattr(value, "shape", None) != () and hasattr(value, "__len__") and len(value) == 4:
         (t, b), (left, r) = _pair("padding", value[:2], 0), _pair("padding", value[2:], 0)
         return t, b, left, r
     h, w = _pair("padding", value, 0)
@@ -48,9 +56,12 @@ def geometry(kernel, stride, padding, dilation):
 def make_problem(x_shape, x_stride, w_shape, w_stride, stride, padding, dilation, groups, y_stride=None, out_shape=None, lacks=0):
     """Shapes of rank 4, strides in elements; y_stride and out_shape (as it was given, perhaps without y's first
     lacks dimensions) are those of the caller's output, if any. Returns the Problem and y's shape."""
-    if isinstance(groups, bool) or not hasattr(groups, "__index__") or int(groups.__index__()) < 1:
+    if isinstance(groups, bool) or not hasattr(groups, "__index__") or not 1 <= groups.__index__() <= _LONGEST:
         raise ValueError(f"groups is {groups!r}: expected an int of 1 or more")
-    groups = int(groups.__index__())
+    groups = operator.index(groups)
+    for name, shape in (("x", x_shape), ("w", w_shape)):
+        if max(map(operator.index, shape)) > _LONGEST:
+            raise ValueError(f"{name} has shape {tuple(shape)}: expected sizes of {_LONGEST} at most")
     n, c, h, w = x_shape
     k, cg, r, s = w_shape
     if cg * groups != c:

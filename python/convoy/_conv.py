@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes as ct
+import operator
 from math import prod
 from typing import Any, Dict, List, Optional, Union
 
@@ -49,6 +51,12 @@ def _fit_out(v, lacks):
 
 def _drop(y, lacks):
     return y[0, 0] if lacks == 2 else y[0] if lacks else y
+
+
+def _check_written(out, v):
+    """That out's own memory is what the library will write."""
+    if v.keep is not out or v.kind == "numpy" and not out.flags.writeable:
+        raise ValueError("out is read-only, or not made of whole floats as they stand: expected a writable float32 array")
 
 
 def _same_device(x, **others):
@@ -118,8 +126,6 @@ def on_arrays(x, w, bias, stride, padding, dilation, groups, math, rtol, atol, o
         given = tuple(ov.shape)
         _fit_out(ov, lacks)
     y_stride = None if ov is None else ov.stride
-    key = (xv.shape, xv.stride, wv.shape, wv.stride, y_stride, None if ov is None else ov.shape, _key(stride), _key(padding), _key(dilation), groups, math, rtol, atol, engine,
-           workspace_limit, bv is None, xv.device)
 
     def build():
         problem, y_shape = make_problem(xv.shape, xv.stride, wv.shape, wv.stride, stride, padding, dilation, groups,
@@ -127,6 +133,14 @@ def on_arrays(x, w, bias, stride, padding, dilation, groups, math, rtol, atol, o
         options = plan_options(math, rtol, atol, engine, None, workspace_limit, bias=bv is not None)
         return Plan(problem, options, xv.device, y_shape)
 
+    if not (type(stride) is type(dilation) is type(groups) is int and type(padding) in (int, str)):
+        try:
+            stride, padding, dilation, groups = _key(stride), _key(padding), _key(dilation), _key(groups)
+        except TypeError:
+            build()  # says which is wrong, and what was expected
+            raise
+    key = (xv.shape, xv.stride, wv.shape, wv.stride, y_stride, None if ov is None else ov.shape, stride, padding, dilation, groups, math, rtol, atol, engine,
+           workspace_limit, bv is None, xv.device)
     plan = cached_plan(key, build)
     if bv is not None:
         _check_bias(bv, wv.shape[0])
@@ -135,15 +149,21 @@ def on_arrays(x, w, bias, stride, padding, dilation, groups, math, rtol, atol, o
         if lacks:
             result = _drop(result, lacks)
     else:
+        _check_written(out, ov)
         result, address = out, ov.address
-        if ov.kind == "numpy" and (ov.keep is not out or not out.flags.writeable):
-            raise ValueError("out is read-only or not made of whole floats: expected a writable float32 array")
     plan.run(xv, wv.address, None, bv.address if bv is not None else None, address)
     return result
 
 
 def _key(value):
-    return tuple(value) if isinstance(value, list) else value
+    """Ints of any kind and sequences of them as a key: what is merely equal to an int, True or 1.0, must not find an int's plan."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        raise TypeError("a bool")
+    if getattr(value, "shape", None) == () or not hasattr(value, "__iter__"):
+        return operator.index(value)
+    return tuple(map(operator.index, value))
 
 
 def _problem_of(x, w, stride, padding, dilation, groups):
@@ -152,7 +172,7 @@ def _problem_of(x, w, stride, padding, dilation, groups):
         if w is not None or (stride, padding, dilation, groups) != (1, 0, 1, 1):
             raise ValueError(f"problem {x!r} is given with w, stride, padding, dilation or groups: expected these in the string")
         p = _lib.Problem()
-        check(lib.convoy_problem_parse(x.encode(), p))
+        check(lib.convoy_problem_parse(_lib.text("x", x), p))
         P, Q = ct.c_int64(), ct.c_int64()
         check(lib.convoy_problem_output(p, P, Q))
         return p, (p.n, p.k, P.value, Q.value), ("cpu", 0)
@@ -223,7 +243,8 @@ class ArrayPlan(Plan):
             ov = _fit_out(view("out", out), lacks)
             _same_device(xv, out=ov)
             address = ov.address
-            if tuple(ov.shape) != self.y_shape or tuple(ov.stride) != packed(self.y_shape) or (ov.kind == "numpy" and ov.keep is not out):
+            _check_written(out, ov)
+            if tuple(ov.shape) != self.y_shape or tuple(ov.stride) != packed(self.y_shape):
                 raise ValueError(f"out has shape {tuple(ov.shape)}, strides {tuple(ov.stride)}: expected {self.y_shape}, packed")
         self.run(xv, w_address, weights, bv.address if bv is not None else None, address)
         return out
@@ -247,13 +268,16 @@ def _plan_with(effort, time_limit, progress, x, w, stride, padding, dilation, gr
                engine, exclude, workspace_limit):
     problem, y_shape, device = _problem_of(x, w, stride, padding, dilation, groups)
     options = plan_options(math, rtol, atol, engine, exclude, workspace_limit, bias, prepared, deterministic, effort, time_limit)
+    step = contextlib.nullcontext()
     if progress is not None:
-        options.progress = _lib.PROGRESS_FN(lambda _, done, left, what: int(bool(progress(done, left, what.decode()))))
+        step = _lib.Callback(_lib.PROGRESS_FN, lambda _, done, left, what: int(bool(progress(done, left, what.decode()))), after=1)
+        options.progress = step.c
     xs = (problem.n, problem.c, problem.h, problem.w)
     ws = (problem.k, problem.c // problem.groups, problem.r, problem.s)
     x_view = (xs, tuple(problem.x_stride) if problem.strided else packed(xs))
     w_view = (ws, tuple(problem.w_stride) if problem.strided else packed(ws))
-    return ArrayPlan(problem, options, device, y_shape, x_view, w_view)
+    with step:
+        return ArrayPlan(problem, options, device, y_shape, x_view, w_view)
 
 
 def tune(x: Union[Other, Shape, str], w: Union[Other, Shape, None] = None, *, stride: Ints = 1,
@@ -311,6 +335,8 @@ def explain(x: Union[Other, Shape, str], w: Union[Other, Shape, None] = None, *,
 
     from ._plan import _lock
 
-    with _lock:
-        check(lib.convoy_explain(context(device).handle, problem, options, _lib.EXPLAIN_FN(each), None))
+    fn = _lib.Callback(_lib.EXPLAIN_FN, each)
+    with _lock, fn:
+        status = lib.convoy_explain(context(device).handle, problem, options, fn.c, None)
+    check(status)
     return lines

@@ -205,6 +205,54 @@ def _load():
 
 lib = _load()
 
+
+def text(name, value):
+    """A str or path as C's text; ValueError where C would see the beginning alone."""
+    if not isinstance(value, (str, bytes, os.PathLike)):
+        raise TypeError(f"{name} is a {type(value).__name__}: expected a str")
+    encoded = os.fsencode(value)
+    if b"\0" in encoded:
+        raise ValueError(f"{name} is {value!r}: expected no zero byte")
+    return encoded
+
+
+class Callback:
+    """A Python function for C to call, as `c`, in a with statement that raises what the function raised; until then it is called no
+    more and answers `after`. By itself ctypes prints an exception and goes on, and an interrupt from the keyboard always comes in a
+    callback: before its first line, where only sys.unraisablehook sees it."""
+
+    def __init__(self, kind, function, after=None):
+        self.error = None
+
+        def call(*arguments):
+            if self.error is None:
+                try:
+                    return function(*arguments)
+                except BaseException as error:
+                    self.error = error
+            return after
+
+        self.call, self.c = call, kind(call)
+
+    def _unraisable(self, it):
+        if it.object is self.call:
+            self.error = self.error or it.exc_value or KeyboardInterrupt()
+        else:
+            self.before(it)
+
+    def __enter__(self):
+        self.before, self.hook = sys.unraisablehook, self._unraisable
+        sys.unraisablehook = self.hook
+        return self
+
+    def __exit__(self, *_):
+        if sys.unraisablehook is self.hook:
+            sys.unraisablehook = self.before
+        error, self.error, self.hook = self.error, None, None
+        if error is not None:
+            raise error
+
+
 # convoy_execute for every call: its arguments as packed bytes, which take a third of the time of an Args.
 pack_args = struct.Struct("@" + "".join("N" if kind is ct.c_size_t else "P" for _, kind in Args._fields_)).pack
 execute = lib["convoy_execute"]

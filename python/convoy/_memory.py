@@ -44,25 +44,36 @@ class _Blocks:
         held = cut(sample[0], (1,))
         self.counts = holders(sample, 0) > self.free  # an interpreter that counts otherwise gets fresh memory each time
         del held
-        self.clear()
-
-    def clear(self):
         self.list, self.lock = [], threading.Lock()
 
+    def clear(self):
+        with self.lock:
+            self.list = []
+
+    def after_fork(self):
+        self.list, self.lock = [], threading.Lock()  # another thread may have held the lock
+
     def result(self, shape, count):
+        """Never waits: a finalizer or a signal's handler may ask for a result while its own thread is in here."""
         if not self.counts:
             return self.cut(self.make(count), shape)
-        with self.lock:
-            for i in range(len(self.list)):  # no variable for the block: it would be one more holder
-                if self.size(self.list[i]) == 4 * count and self.holders(self.list, i) == self.free:
-                    self.list.append(self.list.pop(i))
-                    return self.cut(self.list[-1], shape)
+        if self.lock.acquire(blocking=False):
+            try:
+                for i in range(len(self.list)):  # no variable for the block: it would be one more holder
+                    if self.size(self.list[i]) == 4 * count and self.holders(self.list, i) == self.free:
+                        self.list.append(self.list.pop(i))
+                        return self.cut(self.list[-1], shape)
+            finally:
+                self.lock.release()
         block = self.make(count)
         result = self.cut(block, shape)
-        with self.lock:
-            self.list.append(block)
-            while sum(map(self.size, self.list)) > _MOST_RESULTS:
-                del self.list[0]
+        if self.lock.acquire(blocking=False):
+            try:
+                self.list.append(block)
+                while sum(map(self.size, self.list)) > _MOST_RESULTS:
+                    del self.list[0]
+            finally:
+                self.lock.release()
         return result
 
 
@@ -110,4 +121,11 @@ def release_memory() -> None:
         _torch.clear()
 
 
-os.register_at_fork(after_in_child=release_memory)  # another thread may have held a lock
+def _after_fork():
+    _kept.__dict__.clear()
+    _numpy.after_fork()
+    if _torch is not None:
+        _torch.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)

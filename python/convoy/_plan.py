@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes as ct
 import math
+import operator
 import os
 import threading
 import weakref
@@ -16,6 +17,7 @@ from ._lib import check, execute, lib, pack_args
 from ._tensor import View, scratch, stream_of, view
 
 _ARGS_BYTES = ct.sizeof(_lib.Args)
+_MOST_BYTES = ct.c_size_t(-1).value
 _lock = threading.RLock()  # plans of one context are made by one thread at a time
 _contexts = {}
 _wisdom = None  # path, or None for what CONVOY_WISDOM says
@@ -29,6 +31,11 @@ def _forget_after_fork():
 os.register_at_fork(after_in_child=_forget_after_fork)
 
 
+def _let_go(owner, destroy, handle):
+    """Destroys with the owner, but not when the interpreter ends: a daemon thread may be computing still."""
+    weakref.finalize(owner, destroy, handle).atexit = False
+
+
 class Context:
     """A device with its threads and wisdom. Made on demand, one a device."""
 
@@ -36,10 +43,10 @@ class Context:
         options = _lib.ContextOptions()
         options.device = _lib.CUDA if device[0] == "cuda" else _lib.CPU
         options.device_index = device[1]
-        options.wisdom = wisdom.encode() if wisdom else None
+        options.wisdom = _lib.text("wisdom", wisdom) if wisdom else None
         self.handle = ct.c_void_p()
         check(lib.convoy_context_create(options, self.handle))
-        weakref.finalize(self, lib.convoy_context_destroy, self.handle.value)
+        _let_go(self, lib.convoy_context_destroy, self.handle.value)
 
     @property
     def info(self) -> Dict[str, str]:
@@ -87,7 +94,7 @@ def use_wisdom(path: Union[str, os.PathLike, None]) -> None:
     """Names the wisdom file for contexts made from now on; existing ones are let go."""
     global _wisdom
     with _lock:
-        _wisdom = None if path is None else os.fspath(path)
+        _wisdom = None if path is None else os.fsdecode(_lib.text("path", path))
         _contexts.clear()
         _plans.clear()
 
@@ -106,14 +113,14 @@ def plan_options(math="fp32", rtol=None, atol=None, engine=None, exclude=None, w
     o = _lib.PlanOptions()
     o.math, o.rtol, o.atol = _lib.MATH[math], rtol or 0.0, atol or 0.0
     o.effort, o.time_limit_s = int(effort == "measure"), time_limit
-    o.engine = engine.encode() if engine else None
-    o.exclude = exclude.encode() if exclude else None
+    o.engine = _lib.text("engine", engine) if engine else None
+    o.exclude = _lib.text("exclude", exclude) if exclude else None
     if workspace_limit is not None:
         if not hasattr(workspace_limit, "__index__"):
             raise TypeError(f"workspace_limit is {workspace_limit!r}: expected bytes as an int")
         if workspace_limit < 0:
             raise ValueError(f"workspace_limit is {workspace_limit}: expected bytes, 0 or more")
-        o.workspace_limited, o.workspace_limit_bytes = 1, workspace_limit
+        o.workspace_limited, o.workspace_limit_bytes = 1, min(operator.index(workspace_limit), _MOST_BYTES)
     o.bias, o.prepared, o.deterministic = int(bias), int(prepared), int(deterministic)
     return o
 
@@ -124,7 +131,7 @@ class Weights:
     def __init__(self, handle):
         self.handle = handle
         self.nbytes = lib.convoy_weights_bytes(handle)
-        weakref.finalize(self, lib.convoy_weights_destroy, handle)
+        _let_go(self, lib.convoy_weights_destroy, handle)
 
 
 class Plan:
@@ -140,7 +147,7 @@ class Plan:
         self.handle, self.device, self.y_shape, self.y_bytes = handle.value, device, y_shape, 4 * math.prod(y_shape)
         self.workspace_bytes = lib.convoy_plan_workspace_bytes(handle)
         self.bias, self.prepared = bool(options.bias), bool(options.prepared)
-        weakref.finalize(self, lib.convoy_plan_destroy, self.handle)
+        _let_go(self, lib.convoy_plan_destroy, self.handle)
 
     @property
     def info(self) -> Dict[str, Any]:

@@ -14,7 +14,7 @@ def _file(path):
     path = path or _plan.wisdom_path()
     if path is None:
         raise ValueError("path is None and no wisdom file is in use: expected a path, convoy.wisdom.use(path) or CONVOY_WISDOM")
-    return os.fspath(path).encode()
+    return _lib.text("path", path)
 
 
 Path = Union[str, os.PathLike]
@@ -23,14 +23,20 @@ Path = Union[str, os.PathLike]
 def show(path: Optional[Path] = None) -> List[Tuple[str, str, str]]:
     """Every entry of a file (by default the one in use) as (machine, key, value) texts."""
     entries = []
-    fn = _lib.WISDOM_FN(lambda _, machine, key, value: entries.append((machine.decode(), key.decode(), value.decode())))
-    _lib.check(_lib.lib.convoy_wisdom_each(_file(path), fn, None, ct.byref(ct.c_int())))
+
+    def each(_, *texts):
+        entries.append(tuple(t.decode("utf-8", "replace") for t in texts))
+
+    fn = _lib.Callback(_lib.WISDOM_FN, each)
+    with fn:
+        status = _lib.lib.convoy_wisdom_each(_file(path), fn.c, None, ct.byref(ct.c_int()))
+    _lib.check(status)
     return entries
 
 
 def merge(into: Path, source: Path) -> None:
     """Adds source's entries to into's; of two for one problem the quicker stays."""
-    _lib.check(_lib.lib.convoy_wisdom_merge(os.fspath(into).encode(), os.fspath(source).encode()))
+    _lib.check(_lib.lib.convoy_wisdom_merge(_lib.text("into", into), _lib.text("source", source)))
 
 
 def clear(path: Optional[Path] = None) -> None:

@@ -1,5 +1,6 @@
 import os
 import signal
+import sys
 import threading
 import time
 
@@ -323,3 +324,84 @@ def test_the_table_for_scipy(draw, size):
     for theirs, ours in dict(reflect="symmetric", mirror="reflect", nearest="edge").items():
         padded = np.pad(x, (around[:2], around[2:]), mode=ours)
         np.testing.assert_allclose(convoy.conv2d(padded, w), ndimage.correlate(x, w, mode=theirs), **near)
+
+
+def test_plans_write_no_read_only_memory(draw, tmp_path):
+    x, w = draw(1, 3, 16, 16), draw(4, 3, 3, 3)
+    path = tmp_path / "y"
+    path.write_bytes(bytes(4 * 4 * 14 * 14))
+    out = np.memmap(path, np.float32, "r", shape=(1, 4, 14, 14))  # a write would end the process
+    for call in (convoy.plan(x, w), lambda x, w, out: convoy.conv2d(x, w, out=out)):
+        with pytest.raises(ValueError, match="out is read-only"):
+            call(x, w, out=out)
+
+
+def test_what_is_equal_to_an_int_finds_no_ints_plan(draw):
+    x, w = draw(1, 3, 16, 16), draw(4, 3, 3, 3)
+    convoy.conv2d(x, w, stride=1, groups=1)
+    for name, value in (("stride", True), ("stride", 1.0), ("dilation", True), ("groups", 1.0), ("padding", [[1, 1], [1, 1]])):
+        with pytest.raises((TypeError, ValueError), match=f"{name} is"):
+            convoy.conv2d(x, w, **{name: value})
+    assert convoy.conv2d(x, w, stride=np.array([2, 2])).shape == convoy.conv2d(x, w, stride=np.int64(2)).shape == (1, 4, 7, 7)
+
+
+def test_ints_and_texts_that_c_would_cut_off(draw):
+    x, w = draw(1, 3, 16, 16), draw(4, 3, 3, 3)
+    for name in ("stride", "padding", "dilation", "groups"):
+        with pytest.raises(ValueError, match=f"{name} is"):
+            convoy.conv2d(x, w, **{name: 2**64 + 1})
+    with pytest.raises(ValueError, match="x has shape"):
+        convoy.plan((2**64, 1, 5, 5), (1, 1, 3, 3))
+    assert convoy.plan((1, 4, 64, 64), (4, 4, 15, 15), workspace_limit=2**64).info == convoy.plan((1, 4, 64, 64), (4, 4, 15, 15), workspace_limit=2**64 - 1).info
+    for call in (lambda: convoy.conv2d(x, w, engine="fft\0"), lambda: convoy.plan("n1c1h8k1r3\0z"), lambda: convoy.wisdom.show("a\0b")):
+        with pytest.raises(ValueError, match="no zero byte"):
+            call()
+
+
+def test_memory_released_while_results_are_made():
+    from convoy import _memory
+
+    wrong, ended, interval = [], threading.Event(), sys.getswitchinterval()
+
+    def work(me):
+        while not ended.is_set():
+            try:
+                a, b = (_memory.numpy_result((300000,), 1200000) for _ in range(2))
+                a[:], b[:] = me, -1
+                if not (a == me).all():
+                    wrong.append("two results share memory")
+            except Exception as error:
+                wrong.append(error)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    sys.setswitchinterval(1e-6)
+    try:
+        [t.start() for t in threads]
+        until = time.monotonic() + 2
+        while time.monotonic() < until:
+            convoy.release_memory()
+    finally:
+        ended.set()
+        [t.join() for t in threads]
+        sys.setswitchinterval(interval)
+    assert not wrong
+
+
+def test_results_need_no_lock_that_is_held():
+    from convoy import _memory
+
+    with _memory._numpy.lock:  # as when a signal's handler interrupts the making of a result
+        assert _memory.numpy_result((300000,), 1200000).shape == (300000,)
+
+
+@pytest.mark.skipif(threading.current_thread() is not threading.main_thread(), reason="signals come in the main thread")
+def test_an_interrupt_ends_tuning(draw):
+    x, w = draw(1, 32, 256, 256), draw(32, 32, 15, 15)
+    timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            convoy.tune(x, w, budget=20, progress=False)
+            time.sleep(5)  # where tuning came to its end first
+    finally:
+        timer.join()
