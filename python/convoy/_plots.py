@@ -284,7 +284,7 @@ def _floors(row, phase):
 
 
 def phases(page):
-    shown = [r for r in results.best_rows(results.timed(page.rows)).values() if len(r.get("phases") or ()) > 1]
+    shown = [r for r in results.best_rows(results.timed(page.rows)).values() if sum(p["ms"] > 0 for p in r.get("phases") or ()) > 1]
     if not shown:
         return None
     shown.sort(key=lambda r: len(r["phases"]))
@@ -319,13 +319,13 @@ def roofline(page):
             continue
         here = [(p["name"], p["flop"], p["bytes"], p["ms"]) for p in row.get("phases") or () if p["flop"] and p["bytes"] > 1e4]
         s = results.sizes(row["problem"])
-        if results.is_chain(row["engine"]) and row.get("direct_gflop_per_s") and s:
+        if results.is_chain(row.get("engine", "?")) and row.get("direct_gflop_per_s") and s:
             flop = row["direct_gflop_per_s"] * row["median_ms"] * 1e6
             depth = s["c"] if not s["rest"].endswith("_gc") else 1
             out = flop / (2 * depth * s["r"] * s["s"])
-            here = [(row["engine"], flop, 4 * (s["n"] * s["c"] * s["h"] * s["w"] + s["k"] * depth * s["r"] * s["s"] + out), row["median_ms"])]
+            here = [(row.get("engine", "?"), flop, 4 * (s["n"] * s["c"] * s["h"] * s["w"] + s["k"] * depth * s["r"] * s["s"] + out), row["median_ms"])]
         for name, flop, moved, ms in here:
-            points.setdefault(f"{row['engine']}: {name}" if name != row["engine"] else name, []).append((flop / moved, flop / ms / 1e6))
+            points.setdefault(f"{row.get('engine', '?')}: {name}" if name != row.get("engine", "?") else name, []).append((flop / moved, flop / ms / 1e6))
         if here:
             ceilings.append((row["copy_gb_per_s"], row["fma_gflop_per_s"]))
     if not points:

@@ -9,32 +9,59 @@ _PADS = re.compile(r"_pad(\d+(?:[x,]\d+)*)")
 _TILE = re.compile(r"ty(\d+)tx(\d+)")
 
 
+_TEXTS = ("problem", "engine", "candidate", "weights", "estimate_choice", "best_choice", "tuned_choice", "choice", "name")
+_NUMBERS = ("median_ms", "p10_ms", "p90_ms", "direct_gflop_per_s", "rel_rms_err", "max_abs_err", "workspace_bytes", "bound", "copy_gb_per_s",
+            "fma_gflop_per_s", "ms", "bytes", "flop", "floor_share")
+_PARTS = {"all": ("choice", "ms"), "phases": ("name", "ms")}  # lists of objects, and what each object must have
+
+
+def _checked(row, where, needs=()):
+    """The row as a figure may rely on it; what is null is left out. ValueError naming the place and the field otherwise."""
+    if not isinstance(row, dict):
+        raise ValueError(f"{where}: expected a JSON object")
+    row = {k: v for k, v in row.items() if v is not None}
+    for key in needs + (("estimate_choice", "best_choice") if row.get("all") else ()):
+        if key not in row:
+            raise ValueError(f"{where}: {key} is missing")
+    for key, value in row.items():
+        if key in _TEXTS and (not isinstance(value, str) or not value.isprintable()):  # lone halves of surrogates are not
+            raise ValueError(f"{where}: {key} is not a string of printable characters")
+        if key in _NUMBERS and (type(value) not in (int, float) or not 0 <= value < 1e30):
+            raise ValueError(f"{where}: {key} is not a number from 0 to 1e30")
+        if key in _PARTS:
+            if not isinstance(value, list):
+                raise ValueError(f"{where}: {key} is not a list")
+            row[key] = [dict({"bytes": 0, "flop": 0}, **_checked(one, f"{where}, {key}", _PARTS[key])) for one in value]
+    return row
+
+
 def read(paths):
     """(rows, facts about the runs) of all files; ValueError naming the file and line otherwise. A row's `source` is its file."""
     rows, facts = [], []
     for path in paths:
-        with open(path, encoding="utf-8") as f:
-            text = f.read()
+        try:
+            with open(path, encoding="utf-8") as f:
+                text = f.read()
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path}: byte {error.start} is no UTF-8: expected JSON") from None
         try:
             whole = json.loads(text)
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):
             whole = None
         if isinstance(whole, dict) and isinstance(whole.get("lines"), list):
-            machine = whole.get("machine") or {}
+            machine = whole.get("machine") if isinstance(whole.get("machine"), dict) else {}
             facts.append({"file": os.path.basename(path), "machine": machine.get("gpu") or _processor(machine),
                           "date": whole.get("date"), "command": whole.get("command")})
-            rows += [dict(line, source=path) for line in whole["lines"]]
+            rows += [dict(_checked(line, f"{path}, line {i} of lines"), source=path) for i, line in enumerate(whole["lines"], 1)]
             continue
         for number, line in enumerate(text.splitlines(), 1):
             if not line.strip():
                 continue
             try:
                 row = json.loads(line)
-            except json.JSONDecodeError as error:
-                raise ValueError(f"{path}, line {number}: {error.msg}: expected one JSON object a line") from None
-            if not isinstance(row, dict):
-                raise ValueError(f"{path}, line {number}: expected a JSON object")
-            rows.append(dict(row, source=path))
+            except (ValueError, RecursionError) as error:
+                raise ValueError(f"{path}, line {number}: {getattr(error, 'msg', error)}: expected one JSON object a line") from None
+            rows.append(dict(_checked(row, f"{path}, line {number}"), source=path))
         facts.append({"file": os.path.basename(path)})
     rows = [r for r in rows if r.get("problem") and (r.get("median_ms") or r.get("all") or r.get("bound"))]
     if not rows:
@@ -45,7 +72,7 @@ def read(paths):
 
 def _processor(machine):
     parts = [machine.get("cpu"), machine.get("isa"), machine.get("threads") and f"{machine['threads']} threads"]
-    return ", ".join(p for p in parts if p) or None
+    return ", ".join(str(p) for p in parts if p) or None
 
 
 def timed(rows):

@@ -43,7 +43,7 @@ def page(rows, facts):
             links.append(f"<a href='#{anchor}'>{html.escape(title)}</a>")
             parts.append(f"<h2 id='{anchor}'>{html.escape(title)}</h2><p>{html.escape(words)}</p><figure>{''.join(drawn)}</figure>")
     about = "".join(f"<p>{html.escape(', '.join(str(f[k]) for k in ('machine', 'date', 'file') if f.get(k)))}</p>"
-                    + (f"<details><summary>Command</summary><code>{html.escape(f['command'])}</code></details>" if f.get("command") else "")
+                    + (f"<details><summary>Command</summary><code>{html.escape(str(f['command']))}</code></details>" if f.get("command") else "")
                     for f in facts)
     return ("<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width,initial-scale=1'>"
             f"<title>Convoy: results</title><style>{_STYLE}</style><h1>Convoy: results</h1>{about}<nav>{' '.join(links)}</nav>"
@@ -74,6 +74,24 @@ def _cell(v):
     return "" if v is None else f"{v:.4g}" if isinstance(v, float) else str(v)
 
 
+def _write(text, path):
+    """A file is replaced as a whole or left as it is; what is no plain file, such as /dev/stdout, is written to."""
+    if os.path.islink(path) or os.path.exists(path) and not os.path.isfile(path):
+        with open(path, "w", encoding="utf-8", errors="xmlcharrefreplace") as f:
+            f.write(text)
+        return
+    folder = os.path.dirname(os.path.abspath(path))
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", errors="xmlcharrefreplace", dir=folder, delete=False) as f:
+        try:
+            f.write(text)
+            f.flush()
+            os.chmod(f.name, 0o644)
+            os.replace(f.name, path)
+        except BaseException:
+            os.unlink(f.name)
+            raise
+
+
 def main(argv=None):
     parser = argparse.ArgumentParser(prog="python -m convoy.report", description=__doc__.split("\n\n")[0])
     parser.add_argument("results", nargs="+")
@@ -83,11 +101,7 @@ def main(argv=None):
     try:
         rows, facts = results.read(a.results)
         text = page(rows, facts) if a.figure is None else figure(rows, a.figure)
-        folder = os.path.dirname(os.path.abspath(a.output))
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=folder, delete=False) as f:
-            f.write(text)
-        os.chmod(f.name, 0o644)
-        os.replace(f.name, a.output)
+        _write(text, a.output)
     except ImportError:
         print("convoy.report: matplotlib is missing: expected it installed (pip install matplotlib)", file=sys.stderr)
         return 2

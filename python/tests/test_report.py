@@ -80,3 +80,42 @@ def test_bad_files(tmp_path, capsys, content, words):
     assert words in capsys.readouterr().err
     assert not (tmp_path / "out.html").exists()
     assert report.main([str(tmp_path / "absent"), "-o", str(tmp_path / "out.html")]) == 2
+
+
+def test_odd_results_are_told_not_drawn(tmp_path, capsys):
+    """Every value of every line replaced, one at a time, by what does not belong there: a page or one line of words, no traceback."""
+    source, page = tmp_path / "r.json", tmp_path / "r.html"
+    lines = [next(_lines()), list(_lines())[-2]]
+    odd = [None, -1, float("nan"), 10**400, "\ud800", [], {}, [1], True]
+    tried = 0
+    for at, line in enumerate(lines):
+        for key in line:
+            for value in odd:
+                changed = [dict(each, **{key: value}) if i == at else each for i, each in enumerate(lines)]
+                source.write_text("\n".join(json.dumps(each) for each in changed))
+                try:
+                    rows, facts = results.read([str(source)])
+                except ValueError as error:
+                    assert str(source) in str(error)
+                    continue
+                tried += 1
+                if tried % 9 == 0:
+                    report.page(rows, facts)
+    assert tried > 20
+    for content in (b"", b"{", b'{"problem": "n1c1h8k1r3", "median_ms": 1', b"\xff\xfe", b"[]", b"[" * 100000, b'{"lines": [1]}',
+                    b'{"machine": 3, "lines": []}', b"{\n\n}\n"):
+        source.write_bytes(content)
+        assert report.main([str(source), "-o", str(page)]) == 2
+        assert "convoy.report: " in capsys.readouterr().err
+    assert not page.exists() and list(tmp_path.iterdir()) == [source]
+
+
+def test_output_that_is_no_plain_file(tmp_path, capsys):
+    source, target, link = tmp_path / "r.json", tmp_path / "there.html", tmp_path / "link.html"
+    source.write_text("\n".join(json.dumps(line) for line in _lines()))
+    target.write_text("")
+    link.symlink_to(target)
+    assert report.main([str(source), "-o", str(link)]) == 0
+    assert link.is_symlink() and target.read_text().startswith("<!doctype html>")
+    assert report.main([str(source), "-o", str(tmp_path)]) == 2  # a folder
+    assert sorted(tmp_path.iterdir()) == [link, source, target]
