@@ -23,6 +23,7 @@ NO_PROGRAMS = ("w", "x", "y", "machine", "direct", "ref")
 # What is not run here: its beginning, and who runs it.
 ELSEWHERE = {
     "convoy COMMAND": "the synopsis",
+    "convoy help COMMAND": "the synopsis",
     "make": ".ci/run does what these do; run_docs.py and the test consumer install",
     "sudo make install": "the test consumer installs",
     "cmake --preset": ".ci/run",
