@@ -405,3 +405,15 @@ def test_an_interrupt_ends_tuning(draw):
             time.sleep(5)  # where tuning came to its end first
     finally:
         timer.join()
+
+
+def test_out_that_begins_where_an_input_does(draw):
+    wide, w = draw(1, 4, 16, 32), draw(4, 4, 3, 3)
+    x = wide[..., :16]  # with strides, as out then has
+    with pytest.raises(ValueError, match="y overlaps args.x"):
+        convoy.conv2d(x, w, padding=1, out=x)
+    interleaved = wide[..., 16:]
+    want = convoy.conv2d(x, w, padding=1)
+    assert np.allclose(convoy.conv2d(x, w, padding=1, out=interleaved), want, rtol=1e-4, atol=1e-4)
+    empty, zeros = draw(1, 4, 6, 6)[:, :0], np.zeros((2, 0, 3, 3), np.float32)
+    assert (convoy.conv2d(empty, zeros, np.ones(2, np.float32), out=np.empty((1, 2, 4, 4), np.float32)) == 1).all()

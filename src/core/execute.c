@@ -49,18 +49,19 @@ static int meet(const span *a, const span *b)
 }
 
 /* Alignment, and that nothing is written where something is read. Strided tensors may interleave with others in one
- * block of memory, so only the workspace is held apart from them. */
+ * block of memory, so that of them element 0 alone is sure to be their own. */
 static convoy_status check_memory(const convoy_plan *plan, const convoy_args *a)
 {
     const cv_request *q = &plan->request;
     const convoy_problem *p = &q->p;
-    const size_t one = sizeof(float), packed = p->strided ? 0 : 1;
-    const span y = {"y", a->y, packed * one * (size_t)(p->n * p->k * q->P * q->Q)};
+    const size_t one = sizeof(float);
+    const span y = {"y", a->y, p->strided ? one : one * (size_t)(p->n * p->k * q->P * q->Q)};
     const span room = {"workspace", a->workspace, convoy_plan_workspace_bytes(plan)};
-    const span other[] = {{"x", a->x, packed * one * (size_t)(p->n * p->c * p->h * p->w)},
-                          {"w", q->prepared ? NULL : a->w, packed * one * (size_t)(p->k * q->cg * p->r * p->s)},
-                          {"bias", a->bias, one * (size_t)p->k},
-                          y};
+    const span other[] = {
+        {"x", plan->empty ? NULL : a->x, p->strided ? one : one * (size_t)(p->n * p->c * p->h * p->w)},
+        {"w", plan->empty || q->prepared ? NULL : a->w, p->strided ? one : one * (size_t)(p->k * q->cg * p->r * p->s)},
+        {"bias", a->bias, one * (size_t)p->k},
+        y};
     for (int i = 0; i < 4; ++i) {
         if ((uintptr_t)other[i].at % sizeof(float))
             return cv_fail(CONVOY_INVALID, "args.%s is at an address that is no multiple of 4: expected floats",
@@ -87,7 +88,7 @@ static convoy_status check_args(const convoy_plan *plan, const convoy_args *a)
     if (!q->bias && a->bias)
         return cv_fail(CONVOY_INVALID, "args.bias is set: expected NULL, as the plan was made with bias = 0");
     if (plan->empty)
-        return a->y || q->p.n == 0 || q->p.k == 0 ? CONVOY_OK : missing("y", "the output");
+        return q->p.n == 0 || q->p.k == 0 ? CONVOY_OK : a->y ? check_memory(plan, a) : missing("y", "the output");
     if (!a->x)
         return missing("x", "the input");
     if (!a->y)
