@@ -118,10 +118,11 @@ static int find_tuned(const struct cli_options *o, convoy_context *context, cons
     convoy_status status = convoy_plan_create(context, &p->problem, &options, &plan);
     if (status == CONVOY_OK)
         status = convoy_plan_describe(plan, &info);
+    if (status == CONVOY_OK) /* its strings live as long as the plan */
+        snprintf(name, sizeof name, *info.candidate ? "%s:%s" : "%s", info.engine, info.candidate);
     convoy_plan_destroy(plan);
     if (status != CONVOY_OK)
         return cli_failed(p->text, status);
-    snprintf(name, sizeof name, *info.candidate ? "%s:%s" : "%s", info.engine, info.candidate);
     for (int i = 0; i < f->count; i++)
         if (strcmp(f->list[i].name, name) == 0)
             f->tuned = &f->list[i];
