@@ -185,10 +185,15 @@ static void table_head(void)
            "the quickest", "time", "ratio", "tune takes", "ratio", "timed");
 }
 
+static double ratio_of(const struct entry *e, const struct entry *quickest) /* 1 where nothing takes no time at all */
+{
+    return quickest->seconds > 0 ? e->seconds / quickest->seconds : 1.0;
+}
+
 static int print(const struct cli_options *o, const struct cli_problem *p, const struct field *f, int timed)
 {
     const struct entry *own = &f->list[0], *best = f->quickest, *tuned = f->tuned;
-    const double ratio = own->seconds / best->seconds, tuned_ratio = tuned->seconds / best->seconds;
+    const double ratio = ratio_of(own, best), tuned_ratio = ratio_of(tuned, best);
     progress_clear();
     if (!o->json) {
         printf("%-34s %-26s %10s  %-26s %10s  %5.2f  %-26s %5.2f  %3d of %d\n", p->text, own->name,
@@ -236,8 +241,8 @@ static int compare_one(const struct cli_options *o, convoy_context *context, con
     if (code == CLI_OK)
         code = final_pass(o, context, p, f, order, timed < FINALISTS ? timed : FINALISTS);
     if (code == CLI_OK) {
-        verdict->ratio = f->list[0].seconds / f->quickest->seconds;
-        verdict->tuned_ratio = f->tuned->seconds / f->quickest->seconds;
+        verdict->ratio = ratio_of(&f->list[0], f->quickest);
+        verdict->tuned_ratio = ratio_of(f->tuned, f->quickest);
         code = print(o, p, f, timed);
     }
     free(order);

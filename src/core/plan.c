@@ -253,7 +253,9 @@ static convoy_status list_candidates(convoy_context *context, const convoy_probl
     if (count == 0)
         status = cv_fail(CONVOY_UNSUPPORTED, "no engine accepts the problem: %s", words);
     for (int i = 0; i < count; i++) {
-        cv_candidate_print(list[i].engine, &list[i].candidate, text);
+        *text = 0; /* an empty problem is core's own work: there is no choice to name */
+        if (!cv_request_is_empty(&q))
+            cv_candidate_print(list[i].engine, &list[i].candidate, text);
         const convoy_candidate line = {list[i].engine->name, text, list[i].predicted_s, list[i].workspace_bytes};
         each(user, &line);
     }

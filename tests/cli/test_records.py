@@ -111,6 +111,10 @@ class Wisdom(Case):
         self.assertGreaterEqual(line["choices"], line["timed"])
         self.assertGreaterEqual(line["tuned_ratio"], 1)
 
+    def test_compare_of_nothing(self):
+        line = self.lines("tune", "n0c2h20k2r5", "--compare", "--device", "cpu")[0]
+        self.assertEqual(line["tuned_choice"], line["best_choice"])
+
     def test_compare_under_a_budget(self):
         """Every engine's best is timed however short the time is."""
         line = self.lines("tune", "n1c2h20k2r5", "--compare", "--budget", "0.001", "--device", "cpu")[0]
