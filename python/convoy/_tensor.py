@@ -88,6 +88,8 @@ def _cuda_interface(name, a):
 def view(name, a):
     """A View of an array, tensor or DLPack object; a TypeError naming it otherwise."""
     if isinstance(a, np.ndarray):
+        if type(a) is not np.ndarray and np.ma.is_masked(a):
+            raise TypeError(f"{name} has masked elements, which a convolution has no rule for: expected a plain array (a.filled(0))")
         return _numpy(name, a)
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(a, torch.Tensor):

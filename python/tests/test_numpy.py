@@ -417,3 +417,10 @@ def test_out_that_begins_where_an_input_does(draw):
     assert np.allclose(convoy.conv2d(x, w, padding=1, out=interleaved), want, rtol=1e-4, atol=1e-4)
     empty, zeros = draw(1, 4, 6, 6)[:, :0], np.zeros((2, 0, 3, 3), np.float32)
     assert (convoy.conv2d(empty, zeros, np.ones(2, np.float32), out=np.empty((1, 2, 4, 4), np.float32)) == 1).all()
+
+
+def test_masked_elements_are_refused_and_an_empty_mask_is_not():
+    x, w = np.ones((1, 1, 8, 8), np.float32), np.ones((1, 1, 3, 3), np.float32)
+    assert np.all(convoy.conv2d(np.ma.masked_array(x), w) == 9)
+    with pytest.raises(TypeError, match="x has masked elements"):
+        convoy.conv2d(np.ma.masked_array(x, mask=x > 0), w)
