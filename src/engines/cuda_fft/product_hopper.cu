@@ -144,14 +144,14 @@ __global__ void __launch_bounds__(128, cv_hopper<NT>::FIT)
         for (int turn = 0; turn < S::TURNS; turn++) {
             cut_w(step, turn);
             if (turn == 0) {
-                asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+                cv_proxy_fence();
                 __syncthreads();
             }
             /* Everybody has cut this step's rows (before the last turn: the step's before), whose place in the ring may
              * be overwritten. */
             const int add = turn > 0 || step % (CV_CHAIN / CV_STEP) != 0;
             const unsigned long long b = layout | ((planes + step % 2 * S::PLANES) & 0x3ffff) >> 4;
-            asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+            cv_wgmma_begin();
             /* the small products first: while the sum is small, adding to it loses nothing */
 #pragma unroll
             for (int part = 0; part < 3; part++)
@@ -168,7 +168,7 @@ __global__ void __launch_bounds__(128, cv_hopper<NT>::FIT)
                         else
                             cv_wgmma<NT, -1>(sum[1], a, at, more);
                     }
-            asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+            cv_wgmma_commit();
 
             if (turn == 0 && threadIdx.x == 0) {
                 const int next = step + S::AHEAD;
@@ -180,7 +180,7 @@ __global__ void __launch_bounds__(128, cv_hopper<NT>::FIT)
                     cv_barrier_wait(barriers + (step + 1) % S::STAGES * 8, (step + 1) / S::STAGES % 2);
                 cut_x(step + 1, turn);
             }
-            asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+            cv_wgmma_wait();
         }
         if ((step + 1) % (CV_CHAIN / CV_STEP) == 0 || step + 1 == steps)
 #pragma unroll

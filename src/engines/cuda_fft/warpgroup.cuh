@@ -57,6 +57,13 @@ __device__ __forceinline__ void cv_wgmma(float *d, const unsigned *a, unsigned l
                      : CV_OPERANDS);
 }
 
+/* Before products that read planes which threads wrote; before the first product of a batch; its end; and until all
+ * batches are done. */
+__device__ __forceinline__ void cv_proxy_fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+__device__ __forceinline__ void cv_wgmma_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void cv_wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void cv_wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
+
 __device__ __forceinline__ float4 cv_shared_16(unsigned from)
 {
     float4 v;
