@@ -54,6 +54,8 @@ def main(rank, world, backend, math, folder):
     if backend == "nccl":
         result["ms"] = timed(math, world)
     torch.save(result, f"{folder}/{world}-{rank}.pt")
+    del wrapped  # its hooks before the group that they call; and no process leaves while another is still at work
+    torch.distributed.barrier()
     torch.distributed.destroy_process_group()
 
 

@@ -135,6 +135,7 @@ def test_results_need_no_lock_that_is_held():
 @pytest.mark.skipif(threading.current_thread() is not threading.main_thread(), reason="signals come in the main thread")
 def test_an_interrupt_ends_tuning(draw):
     x, w = draw(1, 32, 256, 256), draw(32, 32, 15, 15)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs begin with it ignored
     timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
     timer.start()
     try:
@@ -143,3 +144,4 @@ def test_an_interrupt_ends_tuning(draw):
             time.sleep(5)  # where tuning came to its end first
     finally:
         timer.join()
+        signal.signal(signal.SIGINT, before)
