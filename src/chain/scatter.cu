@@ -1,6 +1,9 @@
 /* Launching the scatter kernel. */
 #include "chain_host.h"
+#include "gpu/allow_shared.cuh"
 #include "scatter_kernel.cuh"
+
+#include <limits.h>
 
 static const void *kernel_of(const cv_scatter *a)
 {
@@ -11,21 +14,7 @@ static const void *kernel_of(const cv_scatter *a)
                            : (const void *)cv_scatter_kernel<1, 0>;
 }
 
-int cv_scatter_setup(const cv_scatter *plan)
-{
-    int device, most = 0;
-    cudaError_t e = cudaGetDevice(&device);
-    if (e == cudaSuccess)
-        e = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-    if (e != cudaSuccess)
-        return e;
-    /* the same for every plan, so that plans do not lower each other's limit */
-    cudaFuncAttributes f;
-    if ((e = cudaFuncGetAttributes(&f, kernel_of(plan))) != cudaSuccess)
-        return e;
-    return cudaFuncSetAttribute(kernel_of(plan), cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                most - (int)f.sharedSizeBytes);
-}
+int cv_scatter_setup(const cv_scatter *plan) { return cv_allow_shared(kernel_of(plan), INT_MAX); }
 
 int cv_scatter_run(const cv_scatter *plan, void *stream)
 {

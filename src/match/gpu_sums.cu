@@ -9,6 +9,7 @@
 #include <cuda_runtime.h>
 
 #include "gpu.h"
+#include "gpu/allow_shared.cuh"
 #include "gpu/overlap.cuh"
 
 namespace
@@ -316,22 +317,7 @@ int cv_match_gpu_cut(cv_match_gpu *m, size_t shared_bytes)
     return 1;
 }
 
-/* the same for every plan, so that plans do not lower each other's limit */
-int cv_match_gpu_setup(void)
-{
-    int device = 0, most = 0;
-    cudaFuncAttributes f;
-    cudaError_t e = cudaGetDevice(&device);
-    if (e == cudaSuccess)
-        e = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-    if (e == cudaSuccess)
-        e = cudaFuncGetAttributes(&f, (const void *)cv_match_boxes_kernel);
-    if (e != cudaSuccess)
-        return e;
-    most -= (int)f.sharedSizeBytes;
-    return cudaFuncSetAttribute((const void *)cv_match_boxes_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                most < MOST_SHARED ? most : MOST_SHARED);
-}
+int cv_match_gpu_setup(void) { return cv_allow_shared((const void *)cv_match_boxes_kernel, MOST_SHARED); }
 
 int cv_match_gpu_sums(const cv_match_gpu *m, int counters, int what, void *stream)
 {

@@ -31,6 +31,10 @@ uint64_t random_bits(uint64_t *state);
 int64_t random_in(uint64_t *state, int64_t least, int64_t most);
 float random_normal(uint64_t *state);
 
+/* ---- Libraries that a process asks for once: this program again as `PROGRAM probe`, with FOLDER before others in
+ * LD_LIBRARY_PATH. Its first line, and how it ended as wait() has it; -1 when it said nothing. */
+int probe_with_libraries(const char *folder, char *line, size_t bytes);
+
 /* ---- Cases */
 test_case case_of(const char *problem_string);
 test_case case_make(const convoy_problem *problem);

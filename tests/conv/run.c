@@ -8,6 +8,22 @@ int on_gpu(void)
     return device && strcmp(device, "cuda") == 0;
 }
 
+int probe_with_libraries(const char *folder, char *line, size_t bytes)
+{
+    char self[512], command[1300];
+    const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    assert_true(length > 0);
+    self[length] = 0;
+    snprintf(command, sizeof command, "LD_LIBRARY_PATH='%s'${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} timeout 60 '%s' probe",
+             folder, self);
+    *line = 0;
+    FILE *f = popen(command, "r");
+    assert_non_null(f);
+    const char *got = fgets(line, (int)bytes, f);
+    const int end = pclose(f);
+    return got ? end : -1;
+}
+
 convoy_context *context_make(int threads, const char *isa)
 {
     convoy_context_options o = {

@@ -9,6 +9,7 @@
 #include "engines/cuda_fft/launch.cuh"
 #include "engines/cuda_fft/spectral_plan.h"
 #include "engines/cuda_fft/stage.cuh"
+#include "engines/cuda_fft/tf32.cuh"
 
 #include <math.h>
 
@@ -84,21 +85,6 @@ int cv_hopper_product(const cv_spectral *, int, void *) { return cudaErrorNotSup
 int cv_spectral_depthwise(const cv_spectral *, void *) { return cudaErrorNotSupported; }
 int cv_spectral_product_few(const cv_spectral *, void *) { return cudaErrorNotSupported; }
 int cv_spectral_pack(const cv_spectral *, float *, void *) { return cudaErrorNotSupported; }
-
-/* a GPU that has less than a kernel's class may ask for gives what it has: the board's tiles need less */
-int cv_allow_shared(const void *kernel, int bytes)
-{
-    int device = 0, most = bytes;
-    cudaFuncAttributes f;
-    cudaGetDevice(&device);
-    cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-    const cudaError_t e = cudaFuncGetAttributes(&f, kernel);
-    if (e != cudaSuccess)
-        return e;
-    most -= (int)f.sharedSizeBytes;
-    bytes = bytes < most ? bytes : most;
-    return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-}
 
 static int board_setup(void)
 {

@@ -25,6 +25,19 @@ __device__ __forceinline__ bool cv_out_of_range(unsigned largest)
     return largest != 0 && (largest < CV_RANGE_LOW || largest > CV_RANGE_HIGH);
 }
 
+/* Whether this thread saw a flag of tile ITEM of this launch or of output channels from FIRST on. Called by a whole
+ * block, whose threads share the flags out: __syncthreads_or brings them together. */
+__device__ __forceinline__ int cv_flags_of(const cv_spectral &g, int item, int first, int channels)
+{
+    const int xblocks = cv_spectral_xblocks(&g), wblocks = cv_spectral_wblocks(&g);
+    int flagged = 0;
+    for (int i = threadIdx.x; i < xblocks; i += blockDim.x)
+        flagged |= g.xflag[(int64_t)item * xblocks + i];
+    for (int i = threadIdx.x; i < channels * wblocks; i += blockDim.x)
+        flagged |= g.wflag[(int64_t)(g.wk0 + first) * wblocks + i];
+    return flagged;
+}
+
 /* Outputs of image n, kernel k, with unit-stride coordinates [p0, p0 + OY) x [q0, q0 + OX). Called by a whole block. */
 static __device__ __noinline__ void cv_direct_tile(const cv_spectral &g, int n, int k, int p0, int q0)
 {

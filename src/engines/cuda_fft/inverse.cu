@@ -119,12 +119,7 @@ __global__ void __launch_bounds__(CV_THREADS(CLASS), CV_BLOCKS(CLASS))
 
     cv_overlap_next();
     cv_overlap_wait();
-    const int xblocks = cv_spectral_xblocks(&g), wblocks = cv_spectral_wblocks(&g);
-    int flagged = 0;
-    for (int i = threadIdx.x; i < xblocks; i += blockDim.x)
-        flagged |= g.xflag[(int64_t)item * xblocks + i];
-    for (int i = threadIdx.x; i < live_cb * wblocks; i += blockDim.x)
-        flagged |= g.wflag[(int64_t)(g.wk0 + first) * wblocks + i];
+    const int flagged = cv_flags_of(g, item, first, live_cb);
     const float2 *in = (const float2 *)g.yf + (int64_t)item * g.nk + first;
     cv_fetch_spectra((float2 *)tile, in, (int64_t)g.tiles * g.nk, g.bins, g.cb, live_cb, g.nk % 2 == 0);
     if (__syncthreads_or(flagged)) {

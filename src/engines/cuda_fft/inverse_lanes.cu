@@ -155,12 +155,7 @@ __global__ void __launch_bounds__(CV_LANE_THREADS(TY, TX), CV_LANE_FIT(TY, TX))
 
     cv_overlap_next();
     cv_overlap_wait();
-    const int xblocks = cv_spectral_xblocks(&g), wblocks = cv_spectral_wblocks(&g);
-    int flagged = 0;
-    for (int i = threadIdx.x; i < xblocks; i += blockDim.x)
-        flagged |= g.xflag[(int64_t)item * xblocks + i];
-    for (int i = threadIdx.x; i < live_cb * wblocks; i += blockDim.x)
-        flagged |= g.wflag[(int64_t)(g.wk0 + first) * wblocks + i];
+    const int flagged = cv_flags_of(g, item, first, live_cb);
     const int wide = cv_spectral_wide(g.yq); /* see spectral.h for how bins lie */
     const int64_t one_bin = (int64_t)g.tiles * g.nk;
     const float2 *in = (const float2 *)g.yf + ((int64_t)item * g.nk + first) * wide;

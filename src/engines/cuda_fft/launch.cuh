@@ -4,6 +4,7 @@
 #ifndef CV_CUDA_FFT_LAUNCH_CUH
 #define CV_CUDA_FFT_LAUNCH_CUH
 
+#include "gpu/allow_shared.cuh"
 #include "gpu/overlap.cuh"
 #include "spectral.h"
 

@@ -1,20 +1,11 @@
 /*
- * Instructions for product.cu, each behind a function: the cut of an operand into TF32 parts, products of a warp, and
- * asynchronous copies. The emulated machine of the tests has its own.
+ * Instructions for product.cu, each behind a function: products of a warp, and asynchronous copies. The emulated
+ * machine of the tests has its own.
  */
 #ifndef CV_CUDA_FFT_MMA_CUH
 #define CV_CUDA_FFT_MMA_CUH
 
-struct cv_cut {
-    unsigned big, small;
-};
-__device__ __forceinline__ cv_cut cv_split_tf32(float a)
-{
-    cv_cut r;
-    r.big = (__float_as_uint(a) + 0x1000u) & 0xffffe000u;
-    r.small = __float_as_uint(a - __uint_as_float(r.big)); /* the tensor core drops its last bits */
-    return r;
-}
+#include "tf32.cuh"
 
 __device__ __forceinline__ void cv_mma(float *d, const unsigned *a, const unsigned *b)
 {

@@ -12,21 +12,6 @@ int cv_inverse_lanes_setup(void);
 int cv_depthwise_setup(void);
 }
 
-extern "C" int cv_allow_shared(const void *kernel, int bytes)
-{
-    int device = 0, most = 0;
-    cudaFuncAttributes f;
-    cudaError_t e = cudaGetDevice(&device);
-    if (e == cudaSuccess)
-        e = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-    if (e == cudaSuccess)
-        e = cudaFuncGetAttributes(&f, kernel);
-    if (e != cudaSuccess)
-        return e;
-    most -= (int)f.sharedSizeBytes;
-    return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes < most ? bytes : most);
-}
-
 extern "C" int cv_spectral_setup(void)
 {
     int (*const parts[])(void) = {cv_forward_setup, cv_forward_lanes_setup, cv_product_setup,

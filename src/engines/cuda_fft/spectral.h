@@ -89,8 +89,6 @@ float cv_spectral_product_shape(int shape, int *outputs, int *tiles, int *begin,
 int cv_spectral_setup(void);
 /* Whether this device and this build let a kernel begin while the one before it ends; after cv_spectral_setup. */
 int cv_spectral_overlaps(void);
-/* Lets a kernel ask for that much shared memory, or for what the device has where that is less. */
-int cv_allow_shared(const void *kernel, int bytes);
 /* w with its strides to a packed copy. */
 int cv_spectral_pack(const cv_spectral *g, float *copy, void *stream);
 int cv_spectral_forward(const cv_spectral *g, int what, void *stream);

@@ -1,24 +1,15 @@
 /*
- * Hopper's instructions for product_hopper.cu, each behind a function: the cut of an operand into TF32 parts, warpgroup
- * products, and 16-byte accesses to shared memory.
+ * Hopper's instructions for product_hopper.cu, each behind a function: warpgroup products, and 16-byte accesses to
+ * shared memory.
  */
 #ifndef CV_CUDA_FFT_WARPGROUP_CUH
 #define CV_CUDA_FFT_WARPGROUP_CUH
 
 #include <cuda.h>
 
-#if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#include "tf32.cuh"
 
-struct cv_cut {
-    unsigned big, small;
-};
-__device__ __forceinline__ cv_cut cv_split_tf32(float a)
-{
-    cv_cut r;
-    r.big = (__float_as_uint(a) + 0x1000u) & 0xffffe000u;
-    r.small = __float_as_uint(a - __uint_as_float(r.big)); /* the tensor core drops its last bits */
-    return r;
-}
+#if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
 /* d (+)= SIGN a b for 64 x 8 NT; add 0 begins a new sum. b: descriptor of the plane's core matrices. */
 #define CV_D4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])

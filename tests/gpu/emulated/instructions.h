@@ -31,6 +31,7 @@ int cv_launch(void (*kernel)(Arguments...), int64_t blocks, int threads, size_t 
 {
     return emulated::launch((const void *)kernel, blocks, threads, shared_bytes, [&] { kernel(arguments...); });
 }
+extern "C" int cv_allow_shared(const void *kernel, int bytes);
 static inline void cv_overlap_next() {}
 static inline void cv_overlap_wait() {}
 
@@ -52,17 +53,8 @@ static inline void cv_copy_box(unsigned to, const CUtensorMap *map, int col, int
 }
 static inline decltype(&cuTensorMapEncodeTiled) cv_boxes_encoder() { return cuTensorMapEncodeTiled; }
 
-/* mma.cuh and warpgroup.cuh */
-struct cv_cut {
-    unsigned big, small;
-};
-static inline cv_cut cv_split_tf32(float a)
-{
-    cv_cut r;
-    r.big = (__float_as_uint(a) + 0x1000u) & 0xffffe000u;
-    r.small = __float_as_uint(a - __uint_as_float(r.big));
-    return r;
-}
+/* mma.cuh and warpgroup.cuh, which share the kernels' own cut */
+#include "engines/cuda_fft/tf32.cuh"
 float4 cv_shared_16(unsigned from);
 void cv_store_16(unsigned to, unsigned a, unsigned b, unsigned c, unsigned d);
 void cv_mma(float *d, const unsigned *a, const unsigned *b);
